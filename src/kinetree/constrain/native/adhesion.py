@@ -74,8 +74,8 @@ def _signs(both: bool) -> Any:
     return signs
 
 
-def looked(both: bool) -> Part:
-    """How many points are near, and how fast they come together."""
+def count_near_points(both: bool) -> Part:
+    """Count the near points of each body, and add up the speeds at which they come together."""
 
     def step(sign: Any, _: tuple, reads: tuple) -> tuple:
         near, v1, v2, point, *other = reads
@@ -90,8 +90,8 @@ def looked(both: bool) -> Part:
     return Part(loop, _turns(both), _signs(both))
 
 
-def pressed(both: bool) -> Part:
-    """Forces on the bodies, at each point; before the forces of motion are summed up."""
+def press_bodies(both: bool) -> Part:
+    """Put the forces on the bodies, at each point, before the forces of motion are summed up."""
 
     def step(sign: Any, _: tuple, reads: tuple) -> tuple:
         share, point, *other = reads
@@ -104,8 +104,8 @@ def pressed(both: bool) -> Part:
     return Part(loop, _turns(both), _signs(both))
 
 
-def _driving(drive: DriveGroup, implicit: bool) -> Part:
-    """The forces of the actuators, and each point's share."""
+def _share_forces(drive: DriveGroup, implicit: bool) -> Part:
+    """Find the forces of the actuators, and the share of each point."""
     stateful = drive.stateful
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
@@ -127,14 +127,14 @@ def _driving(drive: DriveGroup, implicit: bool) -> Part:
     return Part(loop, turns, motors(drive))
 
 
-def sticking(drives: list[DriveGroup], touches: tuple[bool, ...], implicit: bool) -> list[Part]:
-    """All of it, after contacts were found; `touches`: with the static world (False), and between moving bodies."""
+def adhesion_parts(drives: list[DriveGroup], touches: tuple[bool, ...], implicit: bool) -> list[Part]:
+    """All parts, after contacts were found; `touches`: with the static world (False), and between moving bodies."""
     clear = Loop(
         lambda *_: ((0.0, 0.0), (), ()), 1, NOTHING, writes=tuple(STICKY.at(0, f) for f in ("count", "closing"))
     )
     return [
         Part(clear, lambda plan: table(plan.sticky(wires(plan, "body").number))),
-        *map(looked, touches),
-        *(_driving(drive, implicit) for drive in drives),
-        *map(pressed, touches),
+        *map(count_near_points, touches),
+        *(_share_forces(drive, implicit) for drive in drives),
+        *map(press_bodies, touches),
     ]

@@ -1,7 +1,7 @@
 """Conjugate gradients on the forces between two moving bodies, in lanes, with the tree as preconditioner.
 
-As constrain/conjugate.py has it. With x = A⁻¹(f + Gᵀλ) the unknowns are the forces λ of the coupling rows, which must
-be λ = g − C w; what they lack is ρ. A turn asks the tree how it answers ρ: a sweep inward with the pivots at hand, and
+The method is that of constrain/conjugate.py. With x = A⁻¹(f + Gᵀλ) the unknowns are the forces λ of the coupling rows,
+which must be λ = g − C w; the residual is ρ. A turn solves with the tree for ρ: a sweep inward with known pivots, and
 one outward. After the turns x is moved by the forces that were found, in all lanes together. Lanes without such
 contacts take no turn.
 """
@@ -19,7 +19,7 @@ from ..cones import Response, dot, times
 from ..conjugate import RESIDUAL_EPS
 from . import roots
 from .coupled import COLUMNS, HELD1, HELD2, POINT, REPLY1, REPLY2, apart, both_forces
-from .delassus import corrected
+from .delassus import correct_solution
 from .kinds import Kind
 from .kinematics import without_roots
 from .memory import (
@@ -42,7 +42,7 @@ from .memory import (
 from .parts import Again, Part, once, table
 from .plan import Plan
 
-FORESEEN = 100.0  # times what the steepest ρ so far tells of ρᵀ G A⁻¹ Gᵀ ρ: another ρ may be ten times as steep
+FORESEEN = 100.0  # safety factor on the largest ρᵀ G A⁻¹ Gᵀ ρ / ρᵀ ρ so far: another ρ may be ten times as steep
 MOST_TURNS = 200  # turns of conjugate gradients; without rounding, the active rows plus two are enough
 
 
@@ -58,7 +58,7 @@ def _field(dim: int, name: str) -> Any:
 
 
 def beginning(kind: Kind, dim: int) -> Part:
-    """Forces of the contacts as they are, on the tree before it is swept."""
+    """Put the present forces of the contacts on the tree, before it is swept."""
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         kept, r = present(kind, known, reads)
@@ -74,8 +74,8 @@ def beginning(kind: Kind, dim: int) -> Part:
     )
 
 
-def lacking(kind: Kind, dim: int) -> Part:
-    """ρ = g − C w − λ, at where the tree went with the forces λ."""
+def find_residual(kind: Kind, dim: int) -> Part:
+    """Find ρ = g − C w − λ, with w after the tree was solved with the forces λ."""
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         kept, r = present(kind, known, reads)
@@ -91,8 +91,8 @@ def lacking(kind: Kind, dim: int) -> Part:
     return Part(loop, kind.table, kind.numbers)
 
 
-def asking(kind: Kind, dim: int, last: bool) -> Part:
-    """Forces on the tree: what is lacking; at last all that was added since the beginning."""
+def load_tree(kind: Kind, dim: int, last: bool) -> Part:
+    """Put forces on the tree: the residual; after the last turn all forces added since the beginning."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         point, other, *forces = reads
@@ -105,8 +105,8 @@ def asking(kind: Kind, dim: int, last: bool) -> Part:
     return Part(Loop(step, COLUMNS, NOTHING, reads=reads, adds=adds, rare=True, **kind.acting), kind.table)
 
 
-def measuring(kind: Kind, dim: int) -> Part:
-    """How the bodies move apart, and the size of what is lacking."""
+def measure_residual(kind: Kind, dim: int) -> Part:
+    """Find how the bodies move apart for the residual, and the size of the residual."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         point, other, rest, a1, a2 = reads
@@ -121,8 +121,8 @@ def measuring(kind: Kind, dim: int) -> Part:
     return Part(loop, kind.table)
 
 
-def turning(kind: Kind, dim: int) -> Part:
-    """The next direction, what it takes off the rest (in the place of `moved`), and how much it costs."""
+def choose_direction(kind: Kind, dim: int) -> Part:
+    """Choose the next direction; find its effect on the residual (in the place of `moved`), and its curvature."""
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         _, r = present(kind, known, reads)
@@ -138,8 +138,8 @@ def turning(kind: Kind, dim: int) -> Part:
     return Part(loop, kind.table, kind.numbers)
 
 
-def stepping(kind: Kind, dim: int) -> Part:
-    """Forces, and what they lack, after a step along the direction."""
+def update_forces(kind: Kind, dim: int) -> Part:
+    """Update forces and residual by a step along the direction."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         force, rest, way, toward, state = reads
@@ -161,7 +161,7 @@ def stepping(kind: Kind, dim: int) -> Part:
 # -- the tree ---------------------------------------------------------------------------------------------------------
 
 
-def answering(links: bool, rigid: bool) -> list[Part]:
+def solve_tree(links: bool, rigid: bool) -> list[Part]:
     """How the tree answers the forces in `sag`: z = A⁻¹ of them, and the accelerations of its rows.
 
     Free joints on which trees hang answer in one turn, but where links ask for the pivots of all rows. `rigid`: some
@@ -202,7 +202,7 @@ def answering(links: bool, rigid: bool) -> list[Part]:
         return table(plan.row(rows), plan.reply(rows), plan.reply_up(rows))
 
     asks = "wanted" if rigid else ""
-    between = corrected(True, asks, _state("closing")) if links else [roots.replied()]
+    between = correct_solution(True, asks, _state("closing")) if links else [roots.replied()]
     return [Part(back, lambda plan: turns(plan)[::-1].copy()), *between, Part(out, turns)]
 
 
@@ -211,7 +211,7 @@ def _swept_rows(plan: Plan, links: bool) -> np.ndarray:
 
 
 def unforced() -> Part:
-    """No forces on rows, before Newton's first round; each turn leaves it so. Bases are at rest."""
+    """Clear the forces on rows, before Newton's first round; each turn clears them again. Bases are at rest."""
 
     def step(_: tuple, __: tuple, ___: tuple) -> tuple:
         return (Force(ZERO3, ZERO3), Motion(ZERO3, ZERO3)), (), ()
@@ -220,8 +220,8 @@ def unforced() -> Part:
     return Part(loop, lambda plan: table(plan.reply(np.arange(-plan.n_trees, plan.n))))
 
 
-def cleared() -> Part:
-    """Sums at zero."""
+def clear_sums() -> Part:
+    """Set all sums to zero."""
     loop = Loop(lambda *_: ((0.0, 0.0), (), ()), 0, NOTHING, writes=(fixed("product"), fixed("bent")), scratch=True)
     return Part(loop, once)
 
@@ -232,7 +232,7 @@ def _state(field: str) -> Slots:
 
 
 def closing() -> Part:
-    """x and its accelerations with the forces that were found."""
+    """Update x and its accelerations with the forces that were found."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         return (), reads, ()
@@ -254,8 +254,8 @@ def _changed(norms: Slots) -> Slots:
     return norms._replace(tree=NUMBER)
 
 
-def measured(links: bool) -> list[Part]:
-    """The norm of the step, which the coupling changed after the sweeps."""
+def measure_step(links: bool) -> list[Part]:
+    """Find the norm of the step, which the coupling changed after the sweeps."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         change, S, pivot, x, new = reads
@@ -283,7 +283,7 @@ def _flag(condition: Any, like: Any) -> Any:
     return jnp.where(condition, jnp.ones_like(like), jnp.zeros_like(like))
 
 
-def started(finishes: bool) -> Part:
+def decide_start(finishes: bool) -> Part:
     """Decide if another round follows: the residual is not small yet, and this is not the last round."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -303,7 +303,7 @@ def _least(norms: Norms) -> Any:
     return (RESIDUAL_EPS * float(jnp.finfo(norms.size.dtype).eps)) ** 2 * norms.size
 
 
-def judged() -> Part:
+def decide_round() -> Part:
     """Decide if the residual is below rounding; if not, find the factor of the last direction in the next one."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -320,8 +320,8 @@ def judged() -> Part:
     return Part(Loop(step, SIDES, NOTHING, reads=reads, writes=(fixed("conjugate"), fixed("coupling"))), Plan.totals)
 
 
-def weighed() -> Part:
-    """How far to go along the direction; nowhere when it is over."""
+def choose_length() -> Part:
+    """Choose the length of the step along the direction; zero when the turns are over."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         state, bent, coupling = reads
@@ -334,8 +334,8 @@ def weighed() -> Part:
     return Part(Loop(step, 0, NOTHING, reads=reads, writes=(own, fixed("lacks"))), once)
 
 
-def foreseen() -> Part:
-    """What is lacking is so little that the tree need not be asked to know that it is below rounding."""
+def predict_end() -> Part:
+    """Predict if the residual is below rounding, without a solve with the tree."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         closing, coupling, steep, lacks = reads[:4]
@@ -347,8 +347,8 @@ def foreseen() -> Part:
     return Part(Loop(step, SIDES, NOTHING, reads=reads, writes=own), Plan.totals)
 
 
-def sum_of_rest() -> Part:
-    """Nothing is lacking yet."""
+def clear_residual_sum() -> Part:
+    """Set the sum of the residual to zero."""
     return Part(Loop(lambda *_: ((0.0,), (), ()), 0, NOTHING, writes=(fixed("rest"),)), once)
 
 
@@ -357,18 +357,18 @@ def conjugate_gradients(
 ) -> list[Part | Again]:
     """All turns, after the tree was swept; `links`: some are of its matrix, too; `rigid`: of these some are loops."""
     turn: list[Part | Again] = [
-        cleared(),
-        *(asking(k, d, False) for k, d in kinds),
-        *answering(links, rigid),
-        *(measuring(k, d) for k, d in kinds),
-        judged(),
-        *(turning(k, d) for k, d in kinds),
-        weighed(),
-        *(stepping(k, d) for k, d in kinds),
-        foreseen(),
+        clear_sums(),
+        *(load_tree(k, d, False) for k, d in kinds),
+        *solve_tree(links, rigid),
+        *(measure_residual(k, d) for k, d in kinds),
+        decide_round(),
+        *(choose_direction(k, d) for k, d in kinds),
+        choose_length(),
+        *(update_forces(k, d) for k, d in kinds),
+        predict_end(),
     ]
-    lacks = [lacking(k, d) for k, d in kinds]
+    lacks = [find_residual(k, d) for k, d in kinds]
     again = Again(turn, fixed("coupling").offset, MOST_TURNS)
-    moving = [*(asking(k, d, True) for k, d in kinds), *answering(links, rigid), closing()]
+    moving = [*(load_tree(k, d, True) for k, d in kinds), *solve_tree(links, rigid), closing()]
     last = Again(moving, _state("closing").offset, 1)
-    return [sum_of_rest(), *lacks, started(finishes), again, last, *measured(links)]
+    return [clear_residual_sum(), *lacks, decide_start(finishes), again, last, *measure_step(links)]

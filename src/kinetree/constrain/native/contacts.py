@@ -27,10 +27,10 @@ from .near import is_asked
 from .parts import Known, Part, WithPool, table
 from .plan import Plan
 
-FAR = 1e10  # m: stands for the distance of a point that is no contact, so that no infinite number is multiplied
+FAR = 1e10  # m; the distance of a point without contact, so that no infinite number is multiplied
 
 
-POINT_REPORT = 14  # numbers that are reported of a point
+POINT_REPORT = 14  # numbers of a point in a report
 
 
 class PlacedShape(NamedTuple):
@@ -54,7 +54,7 @@ MEETING = Meeting(PLACED, PLACED, 0.0)
 HULLED = PlacedShape(PLACEMENT, ZERO3, 0.0)
 WITH_HULLS = Meeting(HULLED, HULLED, 0.0)
 
-# Pairs whose colliders are formulas on numbers. All others look up hulls, or have loops of their own: by a pool.
+# Pairs whose colliders are formulas on numbers. All others read hulls, or have loops of their own, so they need a pool.
 BY_FORMULA = {
     *(("plane", kind) for kind in ("sphere", "capsule", "ellipsoid", "cylinder", "box")),
     *(("sphere", kind) for kind in ("sphere", "capsule", "cylinder", "box")),
@@ -116,7 +116,7 @@ def _point_slots(column: int, acts: int, memory: Memory) -> list[Slots]:
 
 
 class Between(NamedTuple):
-    """How the two shapes of a pair are found from what turns read: which of them moves, or both."""
+    """How a turn finds the two shapes of a pair: the first moves, the second moves, or both."""
 
     moving: int
 
@@ -244,7 +244,7 @@ def _with_pool(meeting: Meeting, plan: Plan, numbers: np.ndarray, dtype: Any, tu
 
 
 class Surface(NamedTuple):
-    """What the rows of a contact depend on."""
+    """The numbers that the rows of a contact depend on."""
 
     pair: PairSurfaces
     weight: Any
@@ -267,7 +267,7 @@ def along(point: Point, sign: Any, m: Motion, dim: int) -> tuple:
 
 
 def contact_list(dim: int, coupled: bool) -> str:
-    """The list of points that act, of a number of dimensions."""
+    """The name of the list of active points with this number of dimensions."""
     return f"{'coupled' if coupled else 'contact'} {dim}"
 
 

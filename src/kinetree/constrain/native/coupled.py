@@ -16,7 +16,7 @@ from .memory import ACTS, ROW, Point, coupled_memory, fixed
 from .parts import Part, table
 from .plan import Plan
 
-ROW1, POINT, ROW2, HELD1, HELD2, REPLY1, REPLY2, ACT, COLUMNS = range(9)  # columns, and how many there are
+ROW1, POINT, ROW2, HELD1, HELD2, REPLY1, REPLY2, ACT, COLUMNS = range(9)  # columns, and their number
 
 
 def _turns(dim: int) -> Any:
@@ -35,7 +35,7 @@ def seen_from(point: Point, other: Vec3) -> Point:
 
 
 def apart(point: Point, other: Vec3, first: Motion, second: Motion, dim: int) -> tuple:
-    """How the second body moves away from the first, along the directions of a contact."""
+    """The motion of the second body relative to the first, along the directions of a contact."""
     one, two = along(point, 1.0, first, dim), along(seen_from(point, other), 1.0, second, dim)
     return tuple(b - a for a, b in zip(one, two, strict=True))
 

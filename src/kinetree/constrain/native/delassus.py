@@ -5,13 +5,12 @@ With V = Ψ Gᵀ √C, one sweep for each row along the bodies that carry it,
 
     (A + Gᵀ C G)⁻¹ = Ψᵀ (D + V Vᵀ)⁻¹ Ψ,   (D + V Vᵀ)⁻¹ = D⁻¹ − D⁻¹ V K⁻¹ Vᵀ D⁻¹,   K = 1 + Vᵀ D⁻¹ V   (Woodbury).
 
-So coupling rows change u, between the sweep inward and the one outward, and nothing else. K, the scaled Delassus
-matrix, has a row for each link (links.py) and is factored as L D Lᵀ, in blocks of three links, where it has entries.
-Its eigenvalues are at least 1, where C is not negative. Rows with C < 0 (actuators that drive velocities) have √−C in
-V, and −1 in place of 1.
+So coupling rows only change u, between the sweep inward and the one outward. K, the scaled Delassus matrix, has a row
+for each link (links.py). It is factored as L D Lᵀ, in blocks of three links, where it has entries. Its eigenvalues are
+at least 1 if C is not negative. Rows with C < 0 (actuators that drive velocities) have √−C in V, and −1 in place of 1.
 Rows without softness (joints that follow others, loops), C → ∞, have 0 there; some of those of loops are redundant
 (loops.py).
-Links that do not act have no stiffness; groups of which none acts take no turns.
+Inactive links have no stiffness; groups without an active link take no turns.
 """
 
 from typing import Any
@@ -71,14 +70,14 @@ def dot3(a: Three, b: Three) -> Any:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-def unstiff() -> Part:
-    """No link resists."""
+def clear_stiffness() -> Part:
+    """Set the stiffness of all links to zero."""
     loop = Loop(lambda *_: (((0.0,) * WIDTH,), (), ()), 1, NOTHING, writes=(GROUP.at(0, "stiff"),))
     return Part(loop, lambda plan: plan.links.every())
 
 
-def emptied() -> list[Part]:
-    """Which groups act; no force on any of their paths."""
+def clear_paths() -> list[Part]:
+    """Find which groups act, and clear the forces on their paths."""
 
     def act(_: tuple, __: tuple, reads: tuple) -> tuple:
         a, b, c = map(jnp.abs, reads[0])
@@ -96,8 +95,8 @@ def emptied() -> list[Part]:
     ]
 
 
-def swept() -> Part:
-    """V: what the rows leave of the forces of links."""
+def sweep_links() -> Part:
+    """Find V by sweeping the unit forces of links inward."""
 
     def step(merges: Any, _: tuple, reads: tuple) -> tuple:
         sags, onto, pushes, S, pivot = reads
@@ -114,8 +113,8 @@ def swept() -> Part:
     )
 
 
-def factored(rigid: bool) -> list[Part]:
-    """K and its factors, in blocks; `rigid`: there are loops."""
+def factor_links(rigid: bool) -> list[Part]:
+    """Compute K and its factors, in blocks; `rigid`: there are loops."""
 
     def unit(known: Three, _: tuple, reads: tuple) -> tuple:
         zero = jnp.zeros_like(known[0])
@@ -147,20 +146,19 @@ def factored(rigid: bool) -> list[Part]:
     done = Loop(factor, 2, NOTHING, reads=four[:1], writes=(GROUP.at(1, "factors"),), when=GROUP.at(1, "acts"))
     return [
         Part(ones, lambda plan: plan.links.matrix()[0], lambda model, plan, known: tuple(plan.links.matrix()[1].T)),
-        *([loops.softened()] if rigid else []),
+        *([loops.add_proximal_term()] if rigid else []),
         Part(products, lambda plan: plan.links.products(plan.row)),
         Part(eliminated, lambda plan: plan.links.eliminations()),
         Part(done, lambda plan: plan.links.diagonal()),
     ]
 
 
-def corrected(replies: bool, asks: str = "", closing: Slots | None = None) -> list[Part]:
-    """u − V K⁻¹ (Vᵀ D⁻¹ u − γ), of the sweeps of Newton's method, or of replies to forces.
+def correct_solution(replies: bool, asks: str = "", closing: Slots | None = None) -> list[Part]:
+    """Replace u by u − V K⁻¹ (Vᵀ D⁻¹ u − γ), in the sweeps of Newton's method, or in replies to forces.
 
     Arguments:
-        replies: to forces, to which loops answer by staying closed: γ is zero.
-        asks: the field of loops that has γ; nothing where there are no loops.
-        closing: where it is told whether a reply is the last one.
+        replies: True for replies to forces, in which loops stay closed: γ is zero. asks: the field of loops that has γ;
+        empty without loops. closing: the slot that says if a reply is the last one.
     """
 
     def total(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -200,7 +198,7 @@ def corrected(replies: bool, asks: str = "", closing: Slots | None = None) -> li
     begin = [Part(zero, lambda plan: plan.links.every())]
     if not asks:
         return [*begin, Part(summed, _entries), *solve, Part(ended, _entries)]
-    begin += [] if replies else [loops.asked(asks), loops.forceless()]
-    again = [loops.refined(), *solve, loops.gathered()] * loops.PROXIMAL_TURNS
-    turns = [*solve, loops.gathered(first=True), *again, loops.settled(), loops.told(closing)]
+    begin += [] if replies else [loops.subtract_wanted(asks), loops.clear_forces()]
+    again = [loops.refine(), *solve, loops.sum_turns()] * loops.PROXIMAL_TURNS
+    turns = [*solve, loops.sum_turns(first=True), *again, loops.settle_forces(), loops.keep_forces(closing)]
     return [*begin, Part(summed, _entries), *turns, Part(ended, _entries)]

@@ -1,4 +1,4 @@
-"""What actuators act on, as lanes know it."""
+"""What actuators act on, in the terms of lanes."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from kinetree.model.actuators import MUSCLE, Wiring
 
 
 def kinds_of(structure: Structure, wiring: Wiring) -> list[str]:
-    """What each actuator acts on: a "row", a "string", "frames"; a "body"; or what lanes do not know: "rows"."""
+    """What each actuator acts on: a "row", a "string", "frames", a "body"; or "rows", which lanes do not support."""
     found = []
     for t in wiring.targets:
         if t.kind != "joint":
@@ -24,7 +24,7 @@ def kinds_of(structure: Structure, wiring: Wiring) -> list[str]:
 class DriveGroup(NamedTuple):
     """Actuators that one loop serves."""
 
-    on: str  # what they act on
+    on: str  # one of the results of `kinds_of`
     stateful: bool  # True if they have activations
     muscle: bool  # True if they are muscles
 
@@ -37,7 +37,7 @@ def drives_of(structure: Structure, wiring: Wiring) -> list[DriveGroup]:
 
 
 def may_brake(actuators: Actuators | None) -> tuple[int, ...]:
-    """Actuators whose forces may depend on velocity, as far as numbers are known."""
+    """Actuators whose forces may depend on velocity; unknown numbers count as nonzero."""
     if actuators is None:
         return ()
     both = (actuators.gain, actuators.bias)
@@ -50,18 +50,18 @@ def may_brake(actuators: Actuators | None) -> tuple[int, ...]:
 
 
 def is_ranged(bounds: Any) -> bool:
-    """True if some bound counts, as far as numbers are known."""
+    """True if some bound is finite; unknown bounds count as finite."""
     return not isinstance(bounds, np.ndarray) or bool(np.isfinite(bounds).any())
 
 
 def is_shared(plan: Any, wiring: Wiring) -> bool:
-    """True if a tendon bounds the sum of its actuators."""
+    """True if a tendon limits the sum of its actuators."""
     pulled = sorted({t.first for t in wiring.targets if t.kind == "tendon"})
     return bool(pulled) and plan.world.tendons is not None and is_ranged(plan.world.tendons.pull.force_range[pulled])
 
 
 def not_driven(plan: Any, actuators: Actuators | None, implicit: bool) -> str:
-    """Why lanes can not serve these actuators; nothing where they can."""
+    """The reason why lanes can not serve these actuators; empty if they can."""
     if actuators is None:
         return ""
     kinds, structure = kinds_of(plan.structure, actuators.wiring), plan.structure

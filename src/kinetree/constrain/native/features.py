@@ -1,4 +1,4 @@
-"""What a program is written for. Models with the same features share one compiled program."""
+"""The features of a model that decide on its program. Models with the same features share one compiled program."""
 
 from typing import Any, NamedTuple
 
@@ -36,28 +36,28 @@ class Linking(NamedTuple):
 
 
 class Features(NamedTuple):
-    """All that a program's loops depend on."""
+    """All facts that a program's loops depend on."""
 
     quaternions: bool  # some joints have them
     touches: tuple[tuple[tuple[str, str], int], ...] = ()  # kinds of pairs, and which shape of them moves
     dims: tuple[int, ...] = ()  # of contacts with the static world
     coupled: tuple[int, ...] = ()  # and of those between two moving bodies
-    single: bool = False  # convex shapes touch in one point
+    single: bool = False  # convex shapes touch in one point only
     elliptic: bool = False
     limits: bool = False
     losses: bool = False
     damped: bool = False
-    springs: tuple[int, ...] = ()  # joints with so many rows have some
+    springs: tuple[int, ...] = ()  # numbers of rows of joints with springs
     linking: Linking = Linking()
-    power: int | None = None  # of all constraints' impedances, where they share an integer
-    fluid: bool = False  # bodies move in one
+    power: int | None = None  # the power of all impedances, if they share an integer
+    fluid: bool = False  # bodies move in a fluid
     noslip: bool = False  # friction does not slip
-    joined: bool = False  # bodies that touch are solved for by a matrix (joined.py)
-    crowded: bool = False  # many pairs have a shape that does not move: all are asked whether they are near
+    joined: bool = False  # touching bodies are solved for by a matrix (joined.py)
+    crowded: bool = False  # many pairs have a static shape: all are tested for nearness
 
 
 def any_number(values: Any) -> bool:
-    """True if some number is not zero, as far as numbers are known."""
+    """True if some number is not zero; unknown numbers count as nonzero."""
     return bool(np.any(values)) if isinstance(values, np.ndarray) else True
 
 
@@ -85,7 +85,7 @@ def features_of(model: Model, plan: Plan) -> Features:
 
 
 def _sprung(model: Model) -> tuple[int, ...]:
-    """How many rows the joints have that have springs."""
+    """The numbers of rows of joints with springs."""
     if model.passive is None:
         return ()
     width = np.where(model.structure.q_of_row >= 0, 1, 0)
@@ -117,11 +117,11 @@ def _of_strings(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...], bool, boo
     return lengths, strung, pulled, bool(len(s.resists[0])), bool(len(s.brakes[0]))
 
 
-MAX_SHARED_POWER = 8  # Larger ones are computed by logarithms.
+MAX_SHARED_POWER = 8  # larger powers are computed by logarithms
 
 
 def _shared_power(plan: Plan) -> int | None:
-    """The power of all impedances, where it is one integer; 2 is MuJoCo's default."""
+    """The power of all impedances, if it is one integer; 2 is MuJoCo's default."""
     scene, joints = plan.world.scene, plan.world.joints
     solimp = [] if scene is None else [scene.surfaces.solimp, scene.pairs.solimp]
     solimp += [] if joints is None else [joints.limit_solimp, joints.friction_solimp]
@@ -147,7 +147,7 @@ def with_power(solimp: tuple, power: int | None) -> tuple:
 
 
 def not_known(model: Model, plan: Plan) -> str:
-    """Why the native body can not make the constraints of a model; nothing where it can."""
+    """The reason why native code can not make the constraints of a model; empty if it can."""
     if model.nv == 0:
         return "nothing moves"
     if plan.frames.equal is not None and (plan.frames.rows[0] == plan.frames.rows[1]).any():
@@ -156,7 +156,7 @@ def not_known(model: Model, plan: Plan) -> str:
 
 
 def not_served(model: Model, plan: Plan) -> str:
-    """Why the native body can not solve for the motion of a model; nothing where it can."""
+    """The reason why native code can not solve for the motion of a model; empty if it can."""
     if plan.strings.forked and plan.implicit:
         return "branches of a tendon with a damper meet in a joint that it moves"
     return not_known(model, plan)

@@ -64,7 +64,7 @@ def box_constants(model: Model, plan: Plan, known: Known) -> FluidBox:
 
 
 def in_fluid() -> Part:
-    """What the fluid does to all boxes, added to the forces on their rows."""
+    """The forces of the fluid on all boxes, added to the forces on their rows."""
 
     def step(box: FluidBox, _: tuple, reads: tuple) -> tuple:
         centre, to_world, omega, speed = in_box(box, *reads)

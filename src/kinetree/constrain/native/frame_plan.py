@@ -1,4 +1,4 @@
-"""Where connects and welds stand in the memory of a world."""
+"""The places of connects and welds in the memory of a world."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ MAT3 = Mat3(*9 * (0.0,))
 
 
 def frame_memory(size: int) -> Memory:
-    """Where the two frames are, about the points of their trees; how rotations count; stiffness and references.
+    """The two frames, about the points of their trees; the factor of rotations; stiffness and references.
 
     And w of kinds.py, at both ends of a step.
     """
@@ -28,7 +28,7 @@ def frame_memory(size: int) -> Memory:
 
 
 def links_of(size: int, moves: Moves) -> int:
-    """How many links an equality has; one with the static world has none, as the tree carries it."""
+    """How many links an equality has. One with the static world has none, as it is part of the tree."""
     return size if all(moves) else 0
 
 
@@ -66,7 +66,7 @@ class Frames:
         ]
 
     def place(self, at: int, first_link: int) -> int:
-        """Where the blocks end that begin here; a group of links begins with the first one."""
+        """The end of the blocks that begin here; a group of links begins with the first one."""
         self._first: dict[tuple[int, Moves], tuple[int, int]] = {}
         for size, moves, members in self.groups:
             self._first[size, moves] = at, first_link

@@ -1,7 +1,7 @@
 """Connects and welds in lanes: frames of two bodies, or of one and the static world, held together.
 
-Between two moving bodies each of the three or six directions is a link (links.py). With the static world the tree
-carries them, as it does contacts. Formulas are those of equality_groups.py.
+Between two moving bodies each of the three or six directions is a link (links.py). With the static world they are part
+of the tree, as contacts are. Formulas are those of equality_groups.py.
 """
 
 from typing import Any, NamedTuple
@@ -47,7 +47,7 @@ def _turns(size: int, moves: Moves) -> Any:
 
 
 def _own(size: int) -> tuple[Slots, ...]:
-    """What a frame is: all but w at the ends of a step."""
+    """The slots of a frame, without w at the ends of a step."""
     memory = frame_memory(size)
     return tuple(memory.at(FRAME, f) for f in list(memory.fields)[2:])
 
@@ -70,7 +70,7 @@ ENDS = Ends(PLACEMENT, PLACEMENT, 0.0, (0.0,) * 2, (0.0,) * 5, (0.0,) * 2)
 
 
 class LaneEnd(NamedTuple):
-    """A frame in the world, as carried.py has it."""
+    """A frame in the world, in the form of carried.py."""
 
     orientation: Quaternion
     position: Vec3
@@ -160,7 +160,7 @@ def softening(size: int, moves: Moves, power: int | None) -> Part:
 
 
 def _motion(size: int, kept: tuple, first: Motion | None, second: Motion | None) -> tuple:
-    """How the second frame moves away from the first."""
+    """The motion of the second frame relative to the first."""
     arms = kept[2]
     linear = angular = Vec3.zero_like(arms[0].x)
     for sign, arm, a in ((-1.0, arms[0], first), (1.0, arms[1], second)):
@@ -183,7 +183,7 @@ def _wrenches(size: int, moves: Moves, kept: tuple, f: tuple) -> tuple[Force, ..
 
 
 def held_frames(size: int, moves: Moves) -> Kind:
-    """Connects or welds of two moving bodies, which links carry, or of one, which the tree carries."""
+    """Connects or welds of two moving bodies, which are links, or of one, which are part of the tree."""
     memory = frame_memory(size)
     linked = all(moves)
 

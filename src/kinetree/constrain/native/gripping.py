@@ -1,8 +1,8 @@
-"""Friction that does not creep, in lanes: more turns of Newton's method, about the forces that were found.
+"""Friction that does not creep, in lanes: more turns of Newton's method, starting from the forces that were found.
 
-The equations are those of constrain/noslip.py. When soft forces are found, all constraints keep them. In the turns that
-follow normal forces and those of limits and equalities stay, and friction is found again, each turn about the forces of
-the one before, until a turn changes nothing. Lanes do not wait for one another.
+The equations are those of constrain/noslip.py. When soft forces are found, all constraints keep them. In the following
+turns normal forces and those of limits and equalities stay fixed. Friction is found again, each turn starting from the
+forces of the one before, until a turn changes nothing. Lanes do not wait for one another.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ def _cone(kind: Kind, elliptic: bool, known: Any, kept: tuple) -> Cone | None:
 
 
 def gripping(kind: Kind, elliptic: bool) -> Kind:
-    """The kind with forces that it keeps; in turns without slip its friction is about these."""
+    """The kind with kept forces; in turns without slip its friction starts from these."""
     n, dim = len(kind.own), _dimension(kind)
     assert kind.end is not None
     forces = kind.end._replace(tree=jax.tree.structure((0.0,) * kept_forces(dim, kind.friction == "cone")))
@@ -63,8 +63,8 @@ def gripping(kind: Kind, elliptic: bool) -> Kind:
     )
 
 
-def _kept(kind: Kind, elliptic: bool) -> Part:
-    """Where a turn is over, forces are kept; of the soft ones also how much friction they allow."""
+def _keep_forces(kind: Kind, elliptic: bool) -> Part:
+    """Keep the forces when a turn is over; of the soft ones also the friction that they allow."""
     n, dim = len(kind.own), _dimension(kind)
     forces, state = n - 2, n - 1
 
@@ -89,8 +89,8 @@ def _begun() -> Part:
     return Part(loop, once)
 
 
-def _turned() -> Part:
-    """True if another turn follows: the last one is over, and it changed something."""
+def _decide_turn() -> Part:
+    """Decide if another turn follows: the last one is over, and it changed something."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         (h, size), settled, g = summed(reads[:SIDES]), *reads[SIDES:]
@@ -105,7 +105,7 @@ def _turned() -> Part:
     return Part(Loop(step, SIDES, NOTHING, reads=(*totals("norms"), *own), writes=own), Plan.totals)
 
 
-def _gripped() -> Part:
+def _after_first_turn() -> Part:
     """After the first turn."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -116,6 +116,8 @@ def _gripped() -> Part:
 
 
 def with_turns(linked: Linked, kinds: list[Kind], elliptic: bool) -> Linked:
-    """What such turns add to the rounds of kinds that grip."""
-    kept = [_kept(kind, elliptic) for kind in kinds]
-    return linked._replace(begun=(_begun(),), judged=(_turned(),), ended=[*linked.ended, *kept, _gripped()])
+    """The parts that such turns add to the rounds of kinds that grip."""
+    kept = [_keep_forces(kind, elliptic) for kind in kinds]
+    return linked._replace(
+        begun=(_begun(),), judged=(_decide_turn(),), ended=[*linked.ended, *kept, _after_first_turn()]
+    )

@@ -1,10 +1,10 @@
-"""How a solution moves when a problem changes: by the implicit function theorem, on the balance of forces.
+"""Derivatives of a solution, by the implicit function theorem on the balance of forces.
 
-At the solution x of H x = b + Jᵀ f(J x − a_ref) what is left of the balance, r(x), is zero. Where the problem changes,
-r changes at a fixed x, and x by −A⁻¹ of that change, with Newton's matrix A = H + Jᵀ C J. What is left is a program
-without repeats, which can be run backwards (`left_over`); A⁻¹ is one round of Newton's method with the curvatures that
-constraints have at the solution (`answered_change`), and it is symmetric. The acceleration of an integrator that takes
-loads L at the end of a step, (H + L) α = H x, follows in the same way.
+At the solution x of H x = b + Jᵀ f(J x − a_ref) the residual r(x) of the balance is zero. If the problem changes, r
+changes at a fixed x, and x changes by −A⁻¹ of that, with Newton's matrix A = H + Jᵀ C J. The residual is a program
+without repeats, which can run backwards (`left_over`). A⁻¹ is one round of Newton's method with the curvatures of
+constraints at the solution (`answered_change`), and it is symmetric. The acceleration of an integrator that takes loads
+L at the end of a step, (H + L) α = H x, follows in the same way.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from kinetree.spatial import Force, Motion
 
 from . import joined
 from .conjugate import beginning, conjugate_gradients, unforced
-from .kinds import Kind, loading
+from .kinds import Kind, load_constraints
 from .memory import BODY, FORCE, NOTHING, NUMBER, ROW, ZERO3, fixed
 from .newton import Linked, at_rest, cleared, inward, outward, unloaded
 from .parts import Again, Part, once, table
@@ -25,7 +25,7 @@ from .plan import Plan
 
 
 def _weight(column: int) -> Slots:
-    """The force that a row needs for a motion, and all that hangs from it. It takes a place of Newton's rounds."""
+    """The force for a motion of a row and of all that hangs from it. It uses a slot of Newton's rounds."""
     return ROW.at(column, "pivot")._replace(tree=jax.tree.structure(FORCE))
 
 
@@ -38,7 +38,7 @@ def _bases(plan: Plan) -> np.ndarray:
 
 
 def weighed(motion: str, pulled: bool) -> list[Part]:
-    """The force that each body needs for a motion, less that of constraints where they `pull`."""
+    """The force that each body needs for a motion, minus that of constraints, if they `pull`."""
     pulls = (ROW.at(0, "force"),) if pulled else ()
 
     def bodies(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -85,7 +85,7 @@ def left_over(array: int) -> list[Part]:
 
 
 def left_over_of_step(array: int) -> list[Part]:
-    """H (α − x) + L α on each row: what is left of the equation of an integrator's acceleration."""
+    """H (α − x) + L α on each row: the residual of the equation of an integrator's acceleration."""
 
     def further(_: tuple, __: tuple, reads: tuple) -> tuple:
         above, S, x, alpha = reads
@@ -129,29 +129,29 @@ def answered_change(
     solved: list[Part | Again] = [*inward(rooted), *linked.swept, *outward(rooted)]
     joins = joins and bool(between)
     if joins:
-        solved = [*joined.solution()]
+        solved = [*joined.solve_joins()]
     elif between:
         solved += conjugate_gradients(between, False, bool(linked.swept), linked.rigid)
     round_: list[Part | Again] = [
         *unloaded(loaded is not None),
         *linked.before,
-        *(loading(kind, False) for kind in kinds),
+        *(load_constraints(kind, False) for kind in kinds),
         *linked.after,
-        *(joined.loaded(coupled, False) if joins else [beginning(kind, dim) for kind, dim in between]),
+        *(joined.load_joins(coupled, False) if joins else [beginning(kind, dim) for kind, dim in between]),
         cleared(),
         *solved,
     ]
-    looks = joined.looked(coupled) if joins else [unforced()] if between else []
+    looks = joined.find_touching_bodies(coupled) if joins else [unforced()] if between else []
     return [Part(flag, once), at_rest(), *looks, Again(round_, fixed("going").offset, 1)]
 
 
 def given_rows(array: int, to: str) -> Part:
-    """An input of all rows, put into their slots."""
+    """Put an input of all rows into their slots."""
     loop = Loop(lambda _, x, __: (x, (), ()), 2, NOTHING, writes=(ROW.at(0, to),), inputs=(Lane(array, 1),))
     return Part(loop, lambda plan: table(plan.row(np.arange(plan.n)), np.arange(plan.n)))
 
 
 def put_out(field: str, array: int) -> Part:
-    """A field of all rows."""
+    """Output a field of all rows."""
     loop = Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(ROW.at(0, field),), outputs=(Lane(array, 1),))
     return Part(loop, lambda plan: table(plan.row(np.arange(plan.n)), np.arange(plan.n)))

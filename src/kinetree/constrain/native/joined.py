@@ -1,7 +1,7 @@
 """Several trees whose bodies touch, in lanes: Newton's matrix, factored in the lane.
 
-Where many bodies press on each other, conjugate gradients (conjugate.py) take a turn for each direction in which they
-do. Here all that two bodies do to each other is one 6 by 6 matrix W, the sum over their points, and the matrix is
+If many bodies press on each other, conjugate gradients (conjugate.py) take a turn for each direction of contact. Here
+the contact of two bodies is one 6 by 6 matrix W, the sum over their points, and the matrix is
 
     H + Σ (J₂ − J₁)ᵀ W (J₂ − J₁),
 
@@ -42,8 +42,8 @@ def _number(column: int, offset: int = 0) -> Slots:
 # -- once in a step ---------------------------------------------------------------------------------------------------
 
 
-def looked(kinds: list[Kind]) -> list[Part]:
-    """Which bodies touch, and which blocks that fills."""
+def find_touching_bodies(kinds: list[Kind]) -> list[Part]:
+    """Find which bodies touch, and which blocks their contacts fill."""
 
     def directions(_: tuple, __: tuple, ___: tuple) -> tuple:
         unit = np.eye(WIDTH)
@@ -64,7 +64,7 @@ def looked(kinds: list[Kind]) -> list[Part]:
     return [
         Part(units, lambda plan: table(*joined_of(plan).directions)),
         Part(apart, lambda plan: joined_of(plan).every_flag()),
-        *map(touched, kinds),
+        *map(mark_touching_bodies, kinds),
         Part(
             carried,
             lambda plan: joined_of(plan).first_filled()[0],
@@ -76,8 +76,8 @@ def looked(kinds: list[Kind]) -> list[Part]:
     ]
 
 
-def touched(kind: Kind) -> Part:
-    """Bodies with points that act."""
+def mark_touching_bodies(kind: Kind) -> Part:
+    """Mark pairs of bodies with active points."""
     loop = Loop(
         lambda *_: ((1.0,), (), ()), COLUMNS + 2, NOTHING, writes=(TOUCHES.at(FLAG, "on"),), rare=True, **kind.acting
     )
@@ -95,8 +95,8 @@ def _of_points(kind: Kind, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
 # -- what bodies that touch add ---------------------------------------------------------------------------------------
 
 
-def joining(kind: Kind, finishes: bool) -> Part:
-    """What points add to the matrix of their bodies, and their forces; in the last round the forces alone."""
+def add_points(kind: Kind, finishes: bool) -> Part:
+    """Add points to the matrices of their bodies, and their forces; in the last round only the forces."""
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         own, swapped = known
@@ -132,19 +132,19 @@ def joining(kind: Kind, finishes: bool) -> Part:
     )
 
 
-def loaded(kinds: list[Kind], finishes: bool) -> list[Part]:
-    """All that bodies that touch do to each other."""
+def load_joins(kinds: list[Kind], finishes: bool) -> list[Part]:
+    """All loads of touching bodies on each other."""
     zero = jax.tree.unflatten(JOIN.at(0, "stiff").tree, [0.0] * 21)
     none = Loop(
         lambda *_: ((zero,), (), ()), 2, NOTHING, writes=(JOIN.at(0, "stiff"),), when=TOUCHES.at(1, "on"), rare=True
     )
-    return [Part(none, lambda plan: joined_of(plan).every_join()), *(joining(kind, finishes) for kind in kinds)]
+    return [Part(none, lambda plan: joined_of(plan).every_join()), *(add_points(kind, finishes) for kind in kinds)]
 
 
 # -- the matrix -------------------------------------------------------------------------------------------------------
 
 
-def entries() -> list[Part]:
+def tree_entries() -> list[Part]:
     """H, and the forces, of rows that are not of roots."""
 
     def unit(_: tuple, __: tuple, ___: tuple) -> tuple:
@@ -215,7 +215,7 @@ def _roots(plan: Plan) -> np.ndarray:
     return joined_of(plan).rooted(plan.row, plan.total)
 
 
-def couplings() -> list[Part]:
+def coupling_entries() -> list[Part]:
     """(J₂ − J₁)ᵀ W (J₂ − J₁): what moves the second body is moved to the first one's point."""
 
     def roots(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -314,6 +314,6 @@ def outward() -> list[Part]:
     return [Part(first, _roots), Part(loop, lambda plan: joined_of(plan).answers(plan.row, plan.up, plan.total))]
 
 
-def solution() -> list[Part]:
+def solve_joins() -> list[Part]:
     """x, after all constraints were loaded."""
-    return [*entries(), root_entries(), *couplings(), *factored(), *substituted(), *outward()]
+    return [*tree_entries(), root_entries(), *coupling_entries(), *factored(), *substituted(), *outward()]

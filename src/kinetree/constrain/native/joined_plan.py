@@ -1,4 +1,4 @@
-"""Where the matrix of several trees whose bodies touch stands in the memory of a world (joined.py solves with it).
+"""The places, in the memory of a world, of the matrix of several trees whose bodies touch (joined.py solves with it).
 
 Rows go in groups of six, tree after tree, those far from the base first: the order in which they are eliminated. A free
 joint on which a tree hangs is a group of its own, a *root*, whose unknowns are the six numbers of its body's
@@ -17,8 +17,8 @@ from .tables import table
 
 WIDTH = 6  # rows of a group
 WORKS, BLOCKS = "eliminations", "blocks"  # lists: eliminations that change something, blocks that are filled
-NOWHERE = 3  # blocks that take what belongs nowhere
-MAX_GROUPS = 20  # beyond, conjugate gradients are left to find their way
+NOWHERE = 3  # spare blocks, which absorb writes of padding
+MAX_GROUPS = 20  # groups; with more, conjugate gradients are used instead
 
 
 def _cold(**fields: Any) -> Memory:
@@ -31,8 +31,8 @@ SIX = (0.0,) * WIDTH
 JOIN = _cold(stiff=HELD.inertia, away=ZERO3)  # of two bodies that touch, about the point of the first one's tree
 SOLUTION = _cold(f=SIX, t=SIX, low=(0.0,) * 15, inverse=SIX)  # of a group: forces, solution, and factors of its block
 CELL = _cold(k=SIX * WIDTH)  # of the matrix, row by row
-TOUCHES = Memory(on=0.0)  # of two bodies: whether points of theirs act
-FILLED = Memory(on=0.0)  # of a block: whether there is something in it
+TOUCHES = Memory(on=0.0)  # of two bodies: 1 if they have active points
+FILLED = Memory(on=0.0)  # of a block: 1 if it has entries
 SCREW = Memory(S=MOTION)  # of a row, or a direction of a root
 
 
@@ -59,7 +59,7 @@ class Joined:
 
     @property
     def served(self) -> bool:
-        """True if it is small enough."""
+        """True if the matrix is small enough."""
         return len(self.groups) <= MAX_GROUPS
 
     def _group(self, tree: np.ndarray, roots: np.ndarray) -> None:
@@ -228,7 +228,7 @@ class Joined:
         return np.array(found, np.int32).reshape(-1, 5)
 
     def _block(self, j: int | None, k: int | None, which: int) -> int:
-        """A block, or one of those that take what belongs nowhere."""
+        """A block, or one of the spare blocks."""
         return self._nowhere + which * CELL.size if j is None or k is None else self._cell[j, k]
 
     def couplings(self, row: Any) -> tuple[np.ndarray, np.ndarray]:

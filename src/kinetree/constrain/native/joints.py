@@ -21,7 +21,7 @@ from .plan import Plan
 
 
 class Softness(NamedTuple):
-    """How soft a constraint on a joint is."""
+    """The softness of a constraint on a joint."""
 
     solref: tuple
     solimp: tuple
@@ -29,7 +29,7 @@ class Softness(NamedTuple):
 
 
 class LimitStart(NamedTuple):
-    """From where on a limit acts: sign 1 for a lower one, −1 for an upper one."""
+    """The bound of a limit; its sign is 1 for a lower one, −1 for an upper one."""
 
     sign: Any
     bound: Any
@@ -37,7 +37,7 @@ class LimitStart(NamedTuple):
 
 
 class SoftLimit(NamedTuple):
-    """A limit: as `LimitStart`, and how soft it is."""
+    """A limit: `LimitStart`, and its softness."""
 
     sign: Any
     bound: Any
@@ -52,14 +52,14 @@ class Loss(NamedTuple):
     soft: Softness
 
 
-LIMIT_LIST = "limits"  # of those that are reached
+LIMIT_LIST = "limits"  # the name of the list of limits that are reached
 SOFT = Softness((0.0,) * 2, (0.0,) * 5, 0.0)
 REACH = LimitStart(0.0, 0.0, 0.0)
 BOUND, LOSS = SoftLimit(*REACH, SOFT), Loss(0.0, SOFT)
 
 
 def soft_row(soft: Softness, power: int | None, r: Any, velocity: Any, active: Any, least_time: Any) -> tuple:
-    """D and the reference acceleration of a row, both zero where it does not act."""
+    """D and the reference acceleration of a row; both are zero if it is inactive."""
     d = impedance(with_power(soft.solimp, power), r)
     k, b = reference(soft.solref, soft.solimp, least_time)
     D = jnp.where(active, 1 / regularisation(d, soft.weight), 0.0)
@@ -76,7 +76,7 @@ def _joints(model: Model, plan: Plan) -> JointSoftness:
 
 
 def limits(power: int | None) -> list[Part]:
-    """Which limits are reached, and how soft those are."""
+    """Find which limits are reached, and the softness of these."""
 
     def beyond(known: LimitStart | SoftLimit, q: Any) -> Any:
         return known.sign * (q - known.bound) - known.margin
@@ -113,7 +113,7 @@ def limits(power: int | None) -> list[Part]:
 
 
 def losses(power: int | None) -> Part:
-    """How soft friction losses are."""
+    """Find the softness of friction losses."""
 
     def step(known: Loss, _: tuple, reads: tuple) -> tuple:
         qd, least_time = reads

@@ -1,7 +1,7 @@
 """Kinds of constraints in lanes: contacts of each number of dimensions, limits, and friction losses.
 
-All kinds go through the same four loops, over all constraints of a kind: load them on the tree, compare the two ends of
-a step, probe a place along it, and pull with their forces. Constraints that do not act take no turns.
+All kinds use the same four loops over their constraints: load them on the tree, compare the two ends of a step, probe a
+place along it, and pull with their forces. Inactive constraints take no turns.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from .plan import Plan
 
 
 class Kind(NamedTuple):
-    """One kind of constraints: where they are, w = J x − a_ref, the response to w, and what they add to the tree."""
+    """One kind of constraints: their places, w = J x − a_ref, the response to w, and their load on the tree."""
 
     constants: Any  # treedef
     numbers: Callable[[Model, Plan, Known], Any]
@@ -67,7 +67,7 @@ class Kind(NamedTuple):
 
     @property
     def linearised(self) -> "Kind":
-        """The kind of small changes: with the curvature that constraints have, and no other force."""
+        """The kind for small changes of a solution: with the curvature of the constraints, and no other force."""
 
         def response(known: Any, kept: tuple, w: tuple) -> Response:
             r = self.response(known, kept, w)
@@ -244,8 +244,8 @@ def on_joint(losses: bool) -> Kind:
     )
 
 
-def loading(kind: Kind, finishes: bool) -> Part:
-    """Curvature and force of the constraints, put on the tree; in the last round the force alone."""
+def load_constraints(kind: Kind, finishes: bool) -> Part:
+    """Put curvature and force of the constraints on the tree; in the last round only the force."""
     n = len(kind.own)
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
@@ -263,8 +263,8 @@ def loading(kind: Kind, finishes: bool) -> Part:
     return Part(loop, kind.table, kind.numbers)
 
 
-def comparing(kind: Kind) -> Part:
-    """What the full step does to the constraints."""
+def compare_constraints(kind: Kind) -> Part:
+    """Compare the constraints at the two ends of the full step."""
     n = len(kind.own)
     beside = kind.couples or kind.links  # not in the matrix of the tree
 
@@ -286,8 +286,8 @@ def comparing(kind: Kind) -> Part:
     return Part(loop, kind.with_total, kind.numbers)
 
 
-def arrived(kind: Kind, search: Slots, along: Callable[[Any, Any, Any], Any]) -> Part:
-    """w at the end of a step that went as far as `search` says."""
+def move_constraints(kind: Kind, search: Slots, along: Callable[[Any, Any, Any], Any]) -> Part:
+    """Move w to the end of a step whose length the search found."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         w, full, found = reads
@@ -297,8 +297,8 @@ def arrived(kind: Kind, search: Slots, along: Callable[[Any, Any, Any], Any]) ->
     return Part(Loop(step, kind.columns, NOTHING, reads=reads, writes=writes, **kind.acting), kind.table)
 
 
-def probing(kind: Kind) -> Part:
-    """Slope and bending of the cost at a place along the step."""
+def probe_constraints(kind: Kind) -> Part:
+    """Find slope and curvature of the cost at a place along the step."""
     n = len(kind.own)
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
@@ -315,8 +315,8 @@ def probing(kind: Kind) -> Part:
     return Part(loop, kind.with_total, kind.numbers)
 
 
-def pulling(kind: Kind) -> Part:
-    """The forces of the constraints, on rows and joints."""
+def pull_constraints(kind: Kind) -> Part:
+    """Put the forces of the constraints on rows and joints."""
     n = len(kind.own)
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
@@ -332,8 +332,8 @@ def pulling(kind: Kind) -> Part:
 FORCE_REPORT = 6  # numbers a point: its force along normal and tangents, its moment about them
 
 
-def telling(kind: Kind, dim: int, array: int) -> Part:
-    """The forces of contacts on their second bodies, put out; zero where they do not act."""
+def report_contact_forces(kind: Kind, dim: int, array: int) -> Part:
+    """Output the forces of contacts on their second bodies; zero for inactive ones."""
     n = len(kind.own)
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:

@@ -1,8 +1,8 @@
 """From a state to the mechanism in world axes: poses, screws, velocities, inertias, and the forces of motion.
 
-x is what constraints act on: accelerations whose linear part does not turn with a free body. The forces where x is zero
-are those of inverse dynamics at qdd = −ω × v. A chain of rows has velocity products that a quaternion joint has not,
-and they lie along its own axes (model/coordinates.py): `shift`.
+Constraints act on x: accelerations whose linear part does not turn with a free body. The forces at x = 0 are those of
+inverse dynamics at qdd = −ω × v. A chain of rows has velocity products that a quaternion joint does not have; they lie
+along its own axes (model/coordinates.py): `shift`.
 """
 
 from typing import Any, NamedTuple
@@ -34,13 +34,13 @@ def at_q(column: int, count: int) -> Any:
 
 
 def rows_apart(column: int, field: str, count: int) -> tuple:
-    """A field of `count` rows in a row."""
+    """A field of `count` consecutive rows."""
     own = ROW.at(column, field)
     return tuple(own._replace(offset=own.offset + k * ROW.size) for k in range(count))
 
 
 def without_roots(plan: Plan, rows: np.ndarray) -> np.ndarray:
-    """Rows that are not of the free joints on which trees hang: those have turns of their own (roots.py)."""
+    """Rows that do not belong to roots, the free joints on which trees hang; roots have their own turns (roots.py)."""
     return rows[~np.isin(rows, plan.roots[:, None] + np.arange(ROOT_ROWS))]
 
 
@@ -105,7 +105,7 @@ def placing(quaternions: bool) -> list[Part]:
 
 
 def shifts() -> list[Part]:
-    """What the acceleration of a quaternion joint has more than its rows'; 0 for other rows."""
+    """The acceleration of a quaternion joint minus that of its rows; 0 for other rows."""
 
     def none(_: tuple, __: tuple, ___: tuple) -> tuple:
         return (0.0,), (), ()
@@ -133,7 +133,7 @@ def shifts() -> list[Part]:
 
 
 def bases() -> list[Part]:
-    """The bases of the trees at rest; then they are moved, so that every tree is counted from a point of its own."""
+    """The bases of the trees at rest; then they are moved, so that every tree has its own origin."""
 
     def still(_: tuple, __: tuple, reads: tuple) -> tuple:
         zero = jnp.zeros_like(reads[0].x)
@@ -204,7 +204,7 @@ def outward(quaternions: bool) -> Part:
 
 
 class Mass(NamedTuple):
-    """A row's body, and the mass and first moment of what of its weight is carried (gravity compensation)."""
+    """A row's body, and mass and first moment of its compensated weight (gravity compensation)."""
 
     inertia: Inertia
     carried: Any
@@ -212,7 +212,7 @@ class Mass(NamedTuple):
 
 
 def carried_weight(model: Model, plan: Plan) -> tuple[Any, Vec3]:
-    """Mass and first moment of what of each body's weight is carried."""
+    """Mass and first moment of the compensated weight of each body."""
     fraction = plan.world.gravity_compensation
     if fraction is None:
         return 0.0, ZERO3
@@ -228,7 +228,7 @@ def point_rates(arm: Vec3, v: Motion, drift: Motion, gravity: Vec3) -> tuple[Vec
 
 
 def bodies() -> list[Part]:
-    """Inertias of the bodies, and the forces of their motion where x is zero; no force on other rows and on bases."""
+    """Inertias of the bodies, and the forces of their motion at x = 0; no force on other rows and on bases."""
 
     def step(known: Mass, _: tuple, reads: tuple) -> tuple:
         pose, v, drift, gravity = reads
@@ -260,7 +260,7 @@ def bodies() -> list[Part]:
 
 
 def bias(damped: bool) -> Part:
-    """b: forces on the joints, less those of motion, of weight and of dampers."""
+    """b: forces on the joints, minus those of motion, of weight and of dampers."""
 
     def step(damping: Any, _: tuple, reads: tuple) -> tuple:
         S, force, tau, qd = reads
@@ -286,7 +286,7 @@ def bias(damped: bool) -> Part:
 
 
 def springs(width: int) -> Part:
-    """−stiffness · stretch of joints with so many rows: hinges and sliders, balls (3) or free joints (6)."""
+    """−stiffness · stretch of joints with `count` rows: hinges and sliders (1), balls (3) or free joints (6)."""
 
     def step(known: tuple, _: tuple, reads: tuple) -> tuple:
         (stiffness, rest), q = known, reads[0]

@@ -8,75 +8,79 @@ from .parts import Part
 
 LENGTHS = {
     "fixed": lambda: [string_lengths.fixed_tendons()],
-    "follows": lambda: [string_lengths.following()],
+    "follows": lambda: [string_lengths.follower_lengths()],
     "balls": lambda: [string_lengths.ball_angles()],
-    "slides": lambda: [string_lengths.slides()],
+    "slides": lambda: [string_lengths.slide_entries()],
     "pairs": string_lengths.tied_tendons,
-    "ball actuators": lambda: [string_actuators.turned(False)],
-    "free actuators": lambda: [string_actuators.turned(True)],
-    "mimics": lambda: [string_lengths.mimics()],
+    "ball actuators": lambda: [string_actuators.ball_lengths(False)],
+    "free actuators": lambda: [string_actuators.ball_lengths(True)],
+    "mimics": lambda: [string_lengths.follower_entries()],
     "parts": lambda: [string_lengths.branch_entries()],
 }
 
 
 def length_parts(f: Linking) -> list[Part]:
-    """Lengths, entries and rates of strings, after poses and the first guess are known."""
+    """Parts for lengths, entries and rates of strings, after poses and the first guess are known."""
     if not (f.lengths or f.wrapped):
         return []
-    found = [string_lengths.cleared()]
+    found = [string_lengths.clear_lengths()]
     if f.wrapped:
         found += [spans.points(), *map(spans.wraps, f.wraps), *map(spans.lines, f.wrapped)]
         found += [*spans.entries(), *([spans.bending()] if f.bends else [])]
-    return [*found, *(p for kind in f.lengths for p in LENGTHS[kind]()), string_lengths.rates()]
+    return [*found, *(p for kind in f.lengths for p in LENGTHS[kind]()), string_lengths.string_rates()]
 
 
 def frame_parts(f: Linking, power: int | None) -> list[Part]:
-    """Frames, how soft they are held, and rigid loops, before the forces of motion are known."""
+    """Parts for frames, their softness, and rigid loops, before the forces of motion are known."""
     return [*(frames.softening(size, moves, power) for size, moves in f.frames), *loop_parts(f)]
 
 
 def loop_parts(f: Linking) -> list[Part]:
     """Rows of rigid loops."""
-    return [*map(loops.rows_of, f.loops), *([loops.following()] if f.following else [])]
+    return [*map(loops.find_rows, f.loops), *([loops.follower_rows()] if f.following else [])]
 
 
 def link_kinds(f: Linking) -> list[Kind]:
-    """All kinds of constraints that links carry."""
+    """All kinds of constraints that are links."""
     return [strings.on_string(k) for k in f.strung] + [frames.held_frames(*kind) for kind in f.frames]
 
 
 def linked_parts(f: Linking, finishes: bool, always: bool, asks: str = "wanted") -> Linked:
-    """What links add to a round; `asks`: which field of rigid loops says how they shall move."""
+    """The parts that links add to a round; `asks`: the field with the wanted motion of rigid loops."""
     strung = bool(f.strung or f.resists or f.brakes or "mimics" in f.lengths)
     tied = [size for size, moves in f.frames if all(moves)]
     if not (strung or tied or f.rigid):
         return NO_LINKS
-    of_strings = [strings.pushed_links()] if strung else []
+    of_strings = [strings.spread_string_forces()] if strung else []
     return Linked(
         [
-            delassus.unstiff(),
-            *([strings.unloaded(finishes)] if strung else []),
-            *([string_actuators.braked()] if f.brakes else []),
-            *([loops.stiff()] if f.rigid else []),
+            delassus.clear_stiffness(),
+            *([strings.clear_load(finishes)] if strung else []),
+            *([string_actuators.brake_strings()] if f.brakes else []),
+            *([loops.set_stiffness()] if f.rigid else []),
         ],
-        [strings.spread("push", "linked"), strings.stiffened()] if strung else [],
+        [strings.push_joints("push", "linked"), strings.stiffen_links()] if strung else [],
         [
-            *delassus.emptied(),
+            *delassus.clear_paths(),
             *of_strings,
             *map(frames.pushed_links, tied),
-            *map(loops.pushed, f.loops),
-            *(loops.pushed_followers() if f.following else []),
-            delassus.swept(),
-            *delassus.factored(f.rigid),
-            *delassus.corrected(False, asks if f.rigid else ""),
+            *map(loops.spread_unit_forces, f.loops),
+            *(loops.spread_follower_entries() if f.following else []),
+            delassus.sweep_links(),
+            *delassus.factor_links(f.rigid),
+            *delassus.correct_solution(False, asks if f.rigid else ""),
         ],
-        strings.moved(f.resists) if strung else [],
-        [strings.accelerated(along_step, always)] if strung else [],
+        strings.move_strings(f.resists) if strung else [],
+        [strings.accelerate_strings(along_step, always)] if strung else [],
         rigid=f.rigid,
     )
 
 
 def pulling_parts(f: Linking) -> tuple[list[Part], list[Part]]:
     """Before and after constraints pull on strings: their forces go to the joints."""
-    before, after = ([strings.unloaded(False)], [strings.spread("push", "linked")]) if f.strung else ([], [])
-    return before, [*after, *map(loops.pulling, f.loops), *([loops.pulling_followers()] if f.following else [])]
+    before, after = ([strings.clear_load(False)], [strings.push_joints("push", "linked")]) if f.strung else ([], [])
+    return before, [
+        *after,
+        *map(loops.apply_forces, f.loops),
+        *([loops.apply_follower_forces()] if f.following else []),
+    ]

@@ -1,7 +1,7 @@
-"""Links: where the coupling rows of a model stand in the memory of a world (delassus.py solves them).
+"""Links: the places of the coupling rows of a model in the memory of a world (delassus.py solves with them).
 
-A link is one row G over several joints or two bodies. Its sweep goes along the rows that carry what it touches. Each
-end of these paths has a carrier, which holds what is left of the link's force; where paths meet, one takes up others.
+A link is one row G over several joints or two bodies. Its sweep goes along the rows that carry these. Each end of these
+paths has a carrier, which holds the rest of the link's force. Where paths meet, one carrier takes up the others.
 """
 
 from typing import Any, NamedTuple
@@ -13,8 +13,8 @@ from kinetree.lanes import Memory
 from .memory import FORCE
 from .tables import table
 
-WIDTH = 3  # links go in groups of three: a turn of a loop costs more than what it computes
-MAX_LINKS = 120  # of a model that lanes serve; K is dense where all hang from one body
+WIDTH = 3  # links in a group: a turn of a loop costs more than its computation
+MAX_LINKS = 120  # links of a model that lanes serve; K is dense if all hang from one body
 THREE = (0.0,) * WIDTH
 GROUP = Memory(stiff=THREE, t=THREE, factors=(0.0,) * 6, acts=0.0, found=THREE)  # `found`: where some are loops
 CARRIER = Memory(sags=(FORCE,) * WIDTH)
@@ -23,7 +23,7 @@ BLOCK = Memory(k=(0.0,) * WIDTH * WIDTH)  # of K, row by row
 
 
 class LinkTouch(NamedTuple):
-    """What a link touches: rows on which its wrenches act, and rows whose joints it moves."""
+    """The rows of a link: those on which its wrenches act, and those whose joints it moves."""
 
     ends: tuple[int, ...]
     joints: tuple[int, ...] = ()
@@ -57,7 +57,7 @@ class Links:
         """From what each link touches; links that touch nothing fill groups up."""
         self.count = sum(bool(t.ends or t.joints) for t in touches)
         self._soft = [float(not t.rigid) for t in touches]
-        self.groups = in_groups(touches) if self.count <= MAX_LINKS else []  # more are not served, and not planned
+        self.groups = in_groups(touches) if self.count <= MAX_LINKS else []  # lanes do not serve more links
         self._first, at = at, at + GROUP.size * len(self.groups)
         self._sweeps: list[tuple[int, ...]] = []  # group, row, carrier, carrier afterwards
         self._ends: dict[tuple[int, int], int] = {}

@@ -1,6 +1,6 @@
-"""Which pairs of shapes may touch, in lanes: asked before it is computed where they do (near.py has the questions).
+"""Which pairs of shapes may touch, in lanes: quick tests before the contact points are computed (near.py).
 
-Shapes that both move, or are of a crowd, are placed once for all pairs that they belong to.
+Shapes of pairs that both move, or of a crowd, are placed once for all their pairs.
 """
 
 from typing import Any
@@ -65,7 +65,7 @@ def placed_shapes(crowded: bool) -> list[Part]:
 
 
 def looks(kinds: tuple[str, str], moving: int, single: bool, crowded: bool) -> list[Part]:
-    """Questions about the pairs of some kinds: flags of points that may be near, all of which are far yet."""
+    """Tests of the pairs of some kinds: they set flags of points that may be near. All points are far at first."""
     count, many = collider(kinds, single).points, moving == BOTH or crowded
     memory = (coupled_memory if moving == BOTH else point_memory)(1)
     like = (ZERO3, ZERO3) if many else MEETING

@@ -1,4 +1,4 @@
-"""Where rigid loops stand in the memory of a world: three rows to a block, each block a group of links."""
+"""The places of rigid loops in the memory of a world: three rows to a block, each block a group of links."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from .links import THREE, WIDTH, LinkTouch
 from .memory import FORCE
 
 LoopKind = tuple[str, Moves]  # a kind of loop, and which of its two bodies move
-NO_LINK = LinkTouch(())  # fills a group up
+NO_LINK = LinkTouch(())  # pads a group
 
 # What is asked of three rows: of accelerations, of a motion that closes loops, of a change of velocities; and forces.
 ROWS3 = dict.fromkeys(("wanted", "motion", "change", "force"), THREE)
@@ -65,7 +65,7 @@ class RigidLoops:
         return found + [NO_LINK] * (-len(self.following) % WIDTH)
 
     def place(self, at: int, first_link: int) -> int:
-        """Where the blocks end that begin here; the first link begins a group."""
+        """The end of the blocks that begin here; the first link begins a group."""
         self._first: dict[LoopKind, tuple[int, int]] = {}
         self._link = first_link
         self._blocks: list[int] = []  # first slots, group by group

@@ -1,8 +1,8 @@
 """Rigid loops in lanes: rows G with G x = γ, as links without softness (links.py, delassus.py).
 
-Redundant rows make the matrix K = G A⁻¹ Gᵀ singular. So what is factored is K + M, with M a small part of what a free
-row would have, and the solution is δ₀ + δ₁ + …, δₖ₊₁ = (K + M)⁻¹ M δₖ: the proximal iteration (Carpentier, Budhiraja
-and Mansard 2021). It converges to K⁺ as (M/K)ᵏ, and rows that others hold already share the load.
+Redundant rows make the matrix K = G A⁻¹ Gᵀ singular. So K + M is factored, with M a small part of the entry of a free
+row, and the solution is δ₀ + δ₁ + …, δₖ₊₁ = (K + M)⁻¹ M δₖ: the proximal iteration (Carpentier, Budhiraja and Mansard
+2021). It converges to K⁺ as (M/K)ᵏ, and redundant rows share the load.
 """
 
 from typing import Any, NamedTuple
@@ -59,8 +59,8 @@ def _blocks(kind: LoopKind, column: int, field: str) -> tuple[Slots, ...]:
     return tuple(own._replace(offset=own.offset + k * HELD3.size) for k in range(blocks_of(kind[0])))
 
 
-def rows_of(kind: LoopKind) -> Part:
-    """The rows of all loops of a kind, while accelerations without x are known."""
+def find_rows(kind: LoopKind) -> Part:
+    """Find the rows of all loops of a kind, while accelerations without x are known."""
     name, moves = kind
     size = WIDTH * blocks_of(name)
 
@@ -135,7 +135,7 @@ class Polynomial(NamedTuple):
     follows: Any
 
 
-def following() -> Part:
+def follower_rows() -> Part:
     """Rows of joints that follow others."""
 
     def step(known: Polynomial, _: tuple, reads: tuple) -> tuple:
@@ -184,8 +184,8 @@ def _groups(plan: Plan) -> np.ndarray:
     return table(plan.links.group(groups), blocks)
 
 
-def stiff() -> Part:
-    """The links of loops act."""
+def set_stiffness() -> Part:
+    """Set the stiffness of the links of loops."""
     loop = Loop(lambda known, *_: ((known,), (), ()), 2, jax.tree.structure(THREE), writes=(GROUP.at(0, "stiff"),))
 
     def constants(model: Model, plan: Plan, known: Known) -> tuple:
@@ -195,8 +195,8 @@ def stiff() -> Part:
     return Part(loop, _groups, constants)
 
 
-def pushed(kind: LoopKind) -> Part:
-    """Unit forces of the rows, on the carriers of their links."""
+def spread_unit_forces(kind: LoopKind) -> Part:
+    """Put unit forces of the rows on the carriers of their links."""
     moves, blocks = kind[1], blocks_of(kind[0])
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -219,7 +219,7 @@ def pushed(kind: LoopKind) -> Part:
     return Part(loop, turns)
 
 
-def pushed_followers() -> list[Part]:
+def spread_follower_entries() -> list[Part]:
     """Entries of the rows of joints that follow others."""
     one = Loop(lambda *_: ((), (1.0,), ()), 1, NOTHING, adds=(number(0),))
     other = Loop(lambda _, __, reads: ((), (-reads[0],), ()), 2, NOTHING, reads=(number(1),), adds=(number(0),))
@@ -253,8 +253,8 @@ def _proximal(model: Model, plan: Plan, known: Known) -> np.ndarray:
     return plan.rigid.spread(float(np.finfo(known.dtype).eps) ** PROXIMAL_POWER * total, xp)
 
 
-def softened() -> Part:
-    """M, on the diagonal of K."""
+def add_proximal_term() -> Part:
+    """Add M to the diagonal of K."""
     diagonal = tuple(BLOCK.at(0, "k")._replace(offset=k * (WIDTH + 1), tree=NUMBER) for k in range(WIDTH))
     loop = Loop(lambda known, *_: ((), known, ()), 1, jax.tree.structure(THREE), adds=diagonal)
 
@@ -264,8 +264,8 @@ def softened() -> Part:
     return Part(loop, turns, lambda *given: _three(_proximal(*given)))
 
 
-def asked(field: str) -> Part:
-    """The right side of the equation for the forces: what is asked of G x is taken off."""
+def subtract_wanted(field: str) -> Part:
+    """Subtract the wanted G x from the right side of the equation for the forces."""
     loop = Loop(
         lambda _, __, reads: ((tuple(-x for x in reads[0]),), (), ()),
         2,
@@ -276,8 +276,8 @@ def asked(field: str) -> Part:
     return Part(loop, _groups)
 
 
-def refined() -> Part:
-    """M times what was found last: the right side of the next turn; nothing for other links."""
+def refine() -> Part:
+    """M times the last solution: the right side of the next turn; zero for other links."""
 
     def step(known: tuple, _: tuple, reads: tuple) -> tuple:
         return (tuple(m * t for m, t in zip(known, reads[0], strict=True)),), (), ()
@@ -293,15 +293,15 @@ def refined() -> Part:
     return Part(loop, lambda plan: plan.links.every(), constants)
 
 
-def gathered(first: bool = False) -> Part:
-    """The sum of what all turns found."""
+def sum_turns(first: bool = False) -> Part:
+    """Add up the solutions of all turns."""
     own, whole = GROUP.at(0, "t"), GROUP.at(0, "found")
     step = (lambda _, __, t: (t, (), ())) if first else (lambda _, __, t: ((), t, ()))
     loop = Loop(step, 1, NOTHING, reads=(own,), writes=(whole,) if first else (), adds=() if first else (whole,))
     return Part(loop, lambda plan: plan.links.every())
 
 
-def settled() -> Part:
+def settle_forces() -> Part:
     """The forces of links. What is left of the last turn is what redundant rows ask for and can not have, M⁻¹ of it.
 
     Every turn found the same of that; it moves nothing, and is taken off.
@@ -316,14 +316,14 @@ def settled() -> Part:
     return Part(loop, lambda plan: plan.links.every())
 
 
-def forceless() -> Part:
-    """No force of the rows yet."""
+def clear_forces() -> Part:
+    """Set the forces of the rows to zero."""
     loop = Loop(lambda *_: ((THREE,), (), ()), 2, NOTHING, writes=(HEAD.at(1, "force"),))
     return Part(loop, _groups)
 
 
-def told(closing: Slots | None) -> Part:
-    """The forces of the rows; within conjugate gradients only in their last turn."""
+def keep_forces(closing: Slots | None) -> Part:
+    """Keep the forces of the rows; within conjugate gradients only in the last turn."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         return (), (tuple(-x for x in reads[0]),), ()
@@ -343,8 +343,8 @@ def _total(forces: tuple, pushes: tuple, end: int) -> Force:
     return sum(found[1:], found[0])
 
 
-def pulling(kind: LoopKind) -> Part:
-    """Forces of loops on their bodies."""
+def apply_forces(kind: LoopKind) -> Part:
+    """Put the forces of loops on their bodies."""
     ends = [k for k in (0, 1) if kind[1][k]]
     own = *_blocks(kind, 2, "force"), *_blocks(kind, 2, "pushes")
     half = len(own) // 2
@@ -356,8 +356,8 @@ def pulling(kind: LoopKind) -> Part:
     return Part(loop, lambda plan: table(*_both(plan, kind, plan.row, plan.base(0)), _first(plan, kind)))
 
 
-def pulling_followers() -> Part:
-    """Forces of joints that follow others, on both."""
+def apply_follower_forces() -> Part:
+    """Put the forces of joints that follow others on both joints."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         force, slope = reads
@@ -372,8 +372,8 @@ def pulling_followers() -> Part:
     return Part(loop, turns)
 
 
-def telling(kind: LoopKind, array: int) -> Part:
-    """What loops do to their second bodies, put out: in the world, about its origin."""
+def report_forces(kind: LoopKind, array: int) -> Part:
+    """Output the wrenches of loops on their second bodies, in the world, about its origin."""
     own = *_blocks(kind, 1, "force"), *_blocks(kind, 1, "pushes")
     half = len(own) // 2
     moves = kind[1][1]

@@ -77,18 +77,18 @@ class Slope(NamedTuple):
 
 
 class Gripping(NamedTuple):
-    """Friction without slip (gripping.py): where it stands."""
+    """The state of friction without slip (gripping.py)."""
 
     on: Any  # 1 after the soft forces were found
-    again: Any  # 1 where this round ended a turn, and another one follows
-    turns: Any  # that are left, at most
+    again: Any  # 1 if this round ended a turn, and another one follows
+    turns: Any  # the most turns that are left
 
 
 class Conjugate(NamedTuple):
-    """Conjugate gradients for constraints that couple bodies: where they stand."""
+    """The state of conjugate gradients for constraints that couple bodies."""
 
     turns: Any
-    closing: Any  # 1 after the last turn, where the tree is to be moved by the forces that were found
+    closing: Any  # 1 after the last turn, when the tree is moved by the forces that were found
     size: Any  # ρᵀ G A⁻¹ Gᵀ ρ of the turn before
     alpha: Any
     beta: Any
@@ -128,7 +128,7 @@ SIDES = 3  # the trunk, and two sides that are alike (`Plan.side`): each has its
 
 
 def in_banks(memory: Memory) -> Memory:
-    """The same with an odd size: then a field of neighbouring blocks lies in different banks of shared memory."""
+    """The same with an odd size, so that a field of neighbouring blocks is in different banks of shared memory."""
     memory.size |= 1
     return memory
 
@@ -152,7 +152,7 @@ ROW = overlaid(
         "driven": 0.0,  # the sum of the actuators
         "alpha": 0.0,  # the acceleration of the integrator
         "b": 0.0,  # all forces but those of constraints
-        "x": 0.0,  # the acceleration that constraints act on
+        "x": 0.0,  # the acceleration on which constraints act
         "S": MOTION,
     },
     {

@@ -1,9 +1,9 @@
 """A quick test if two shapes may touch. It runs before the contact points are computed, where that pays.
 
-Balls about the centres are the first thing to ask. Shapes whose contacts take thousands of operations (boxes, hulls)
-are also held in boxes along their own axes, which are apart where one of the six directions of their faces tells so
-(Gottschalk, Lin and Manocha, OBBTree, 1996; the nine directions of edges are left to the collider). Of capsules whose
-balls meet, most are apart: the lines within them tell.
+The first test compares balls about the centres. Shapes whose contacts take thousands of operations (boxes, hulls) also
+have bounding boxes along their own axes, which are tested along the six directions of their faces (Gottschalk, Lin and
+Manocha, OBBTree, 1996; the nine directions of edges are left to the collider). Most capsules whose balls meet are
+apart, so the lines within them are tested, too.
 """
 
 from collections.abc import Callable
@@ -26,18 +26,18 @@ CHEAP = {  # kinds of pairs whose contacts are no dearer than to ask whether sha
 }
 Test = Callable[[Geom, Geom, "Bounds"], Any]
 CROWDED_MIN_PAIRS = 32  # dm_control's manipulator has 168 (2.7 to 4 times MuJoCo), humanoids on a floor 12 to 29
-SLACK = 1e-9  # of the size of two shapes: rounding takes no contact away
+SLACK = 1e-9  # part of the size of two shapes, so that rounding loses no contact
 
 
 class BoundingBox(NamedTuple):
-    """What holds a shape: a box along its axes."""
+    """The bounding box of a shape, along its axes."""
 
     centre: Vec3
     half: Vec3
 
 
 class Bounds(NamedTuple):
-    """What holds the two shapes of a pair, how far their centres may be apart, and their surfaces."""
+    """The bounds of the two shapes of a pair: the distances of their centres and surfaces, and their boxes."""
 
     radius: Any
     reach: Any
@@ -45,12 +45,12 @@ class Bounds(NamedTuple):
 
 
 def boxes_of(kinds: tuple[str, str]) -> tuple[int, ...]:
-    """Which shapes of a pair are held in boxes."""
+    """The shapes of a pair that have bounding boxes."""
     return () if kinds in CHEAP else (1,) if kinds[0] == "plane" else (0, 1)
 
 
 def is_crowded(pairs: Any) -> bool:
-    """True if so many pairs have a shape that does not move that all are asked."""
+    """True if there are so many pairs with a static shape that all of them are tested."""
     return sum(p.moving != BOTH for p in pairs) >= CROWDED_MIN_PAIRS
 
 
@@ -103,12 +103,12 @@ def _box(kind: str, shapes: Any, numbers: list[int]) -> BoundingBox:
 
 
 def is_asked(kinds: tuple[str, str], many: bool) -> bool:
-    """True if pairs are asked; `many`: those of shapes that both move, or of a crowd."""
+    """True if pairs are tested; `many`: pairs of two moving shapes, or of a crowd."""
     return many or kinds not in CHEAP
 
 
 def tests_of(kinds: tuple[str, str]) -> list[Test]:
-    """True if two shapes may be within reach: tests that follow each other, the cheapest first."""
+    """Tests that are true if two shapes may be within reach, the cheapest first."""
     if kinds == ("capsule", "capsule"):
         return [_balls_near, _capsules_near]
     first = _above_plane if kinds[0] == "plane" else _balls_near
@@ -144,7 +144,7 @@ def _boxes_near(first: Geom, second: Geom, bounds: Bounds) -> Any:
 
 
 def _capsules_near(first: Geom, second: Geom, bounds: Bounds) -> Any:
-    """True if the lines within two capsules come as near as their radii; where they are parallel, they may."""
+    """True if the lines within two capsules are as near as their radii, or parallel."""
     a, b, parallel = nearest_of_capsules(first, second)
     between, most = b - a, first.size.x + second.size.x + bounds.reach + SLACK * bounds.radius
     return parallel | (between.dot(between) <= most * most)

@@ -1,7 +1,7 @@
 """Newton's method in lanes: each step is one sweep inward and one outward over a tree with heavier bodies.
 
 As constrain/newton.py, with all spatial quantities in world axes. Every lane goes on until it is done. The sweeps solve
-for the new x, not for its change; when no constraint changes its state, x is exact. A last round, where there is one,
+for the new x, not for its change; when no constraint changes its state, x is exact. A last round, if there is one,
 solves for the acceleration of the integrator: the forces of the constraints stay, and the load is added to the joints.
 """
 
@@ -20,7 +20,7 @@ from ..newton import FULL_STEP_SLOPE, SEARCH_SLOPE, SEARCH_STEPS, below_rounding
 from ..noslip import TURNS
 from . import joined, roots
 from .conjugate import beginning, conjugate_gradients, step_norms, unforced
-from .kinds import Kind, arrived, comparing, loading, probing
+from .kinds import Kind, compare_constraints, load_constraints, move_constraints, probe_constraints
 from .kinematics import without_roots
 from .memory import (
     BODY,
@@ -44,7 +44,7 @@ from .memory import (
 from .parts import Again, Known, Part, once, table
 from .plan import Plan
 
-UNBOUNDED = 1e30  # the upper end of a bracket that has none yet
+UNBOUNDED = 1e30  # the upper end of a bracket without an upper end
 MAX_ROUNDS = 100_000  # rounds; the model's own number of iterations ends them earlier
 
 
@@ -85,10 +85,10 @@ def _empty() -> Held:
 
 
 def inward(rooted: bool) -> list[Part]:
-    """Articulated bodies (RBDA chapter 7): each row's joint is released, and what is left goes to the parent.
+    """Articulated bodies (RBDA chapter 7): each row's joint is released, and the rest is passed to the parent.
 
-    First the limbs, which are alike (`Plan.side`); then what they leave is put on the trunk; then the trunk. `rooted`:
-    all but the rows of free roots.
+    First the limbs, which are similar (`Plan.side`); then their result is put on the trunk; then the trunk. `rooted`:
+    all rows except those of free roots.
     """
 
     def step(merges: Any, _: tuple, reads: tuple) -> tuple:
@@ -130,7 +130,7 @@ def inward(rooted: bool) -> list[Part]:
 
 
 def outward_rows(plan: Plan, rooted: bool) -> np.ndarray:
-    """All rows, or all but those of free roots, level by level."""
+    """All rows, or all except those of free roots, level by level."""
     return without_roots(plan, plan.outward_rows) if rooted else plan.outward_rows
 
 
@@ -195,8 +195,8 @@ def judged(finishes: bool, coupled: bool, rigid: bool) -> Part:
     return Part(Loop(step, SIDES, NOTHING, reads=reads, writes=writes), Plan.totals)
 
 
-def searching(kinds: list[Kind]) -> Again:
-    """How far to go: the zero of the slope, by Newton's method within a bracket."""
+def search_step(kinds: list[Kind]) -> Again:
+    """Find the length of the step: the zero of the slope, by Newton's method within a bracket."""
 
     def begin(_: tuple, __: tuple, ___: tuple) -> tuple:
         return SIDES * (Slope(0.0, 0.0),), (), ()
@@ -215,12 +215,12 @@ def searching(kinds: list[Kind]) -> Again:
     start = Loop(begin, SIDES, NOTHING, writes=totals("slope"))
     reads = (*totals("slope"), *totals("norms"), fixed("search"))
     end = Loop(improve, SIDES, NOTHING, reads=reads, writes=(fixed("searching"), fixed("search")))
-    parts: list[Part | Again] = [Part(start, Plan.totals), *map(probing, kinds), Part(end, Plan.totals)]
+    parts: list[Part | Again] = [Part(start, Plan.totals), *map(probe_constraints, kinds), Part(end, Plan.totals)]
     return Again(parts, fixed("searching").offset, SEARCH_STEPS)
 
 
 def along_step(search: Search, old: Any, new: Any) -> Any:
-    """Go along the step, as far as the search found."""
+    """Go along the step, by the length that the search found."""
     return jnp.where(search.alpha == 1, new, old + search.alpha * (new - old))
 
 
@@ -242,21 +242,21 @@ def rows_of(plan: Plan) -> np.ndarray:
     return table(plan.row(np.arange(plan.n)))
 
 
-def taken(of: str) -> Part:
-    """The acceleration of the integrator is that of a field."""
+def take_acceleration(of: str) -> Part:
+    """Set the acceleration of the integrator to a field."""
     loop = Loop(lambda _, __, x: (x, (), ()), 1, NOTHING, reads=(ROW.at(0, of),), writes=(ROW.at(0, "alpha"),))
     return Part(loop, rows_of)
 
 
 def at_rest() -> Part:
-    """Bases do not move."""
+    """Set the motion of bases to zero."""
     still = (Motion(ZERO3, ZERO3),) * 2
     loop = Loop(lambda *_: (still, (), ()), 1, NOTHING, writes=(ROW.at(0, "a_new"), ROW.at(0, "change")))
     return Part(loop, lambda plan: table(plan.base(np.arange(plan.n_trees))))
 
 
-def counted(finishes: bool) -> Part:
-    """One iteration more; whether there is another, or a last round."""
+def count_round(finishes: bool) -> Part:
+    """Count an iteration; decide if there is another, or a last round."""
 
     def step(most: Any, _: tuple, reads: tuple) -> tuple:
         iterations, settled, converged, *last = reads
@@ -285,7 +285,7 @@ def counted(finishes: bool) -> Part:
 
 
 def most_rounds(model: Model, plan: Plan, known: Known) -> np.ndarray:
-    """How often, at most."""
+    """The largest number of rounds."""
     return np.array([float(plan.world.iterations * (1 + TURNS * plan.world.noslip))])
 
 
@@ -323,7 +323,7 @@ def newton(
     """
     every = [*kinds, *(k for k, _ in between)]
     free = finishes and not every  # the last round is the only one
-    rooted = not linked.swept  # links ask all rows for their pivots
+    rooted = not linked.swept  # links need the pivots of all rows
 
     def begin(_: tuple, __: tuple, ___: tuple) -> tuple:
         return (1.0, float(free), 0.0, float(free)), (), ()
@@ -331,7 +331,7 @@ def newton(
     coupled = [k for k, _ in between]
     solved: list[Part | Again] = [*inward(rooted), *linked.swept, *outward(rooted)]
     if joins:
-        solved = [*joined.solution()]
+        solved = [*joined.solve_joins()]
     elif between:
         solved += conjugate_gradients(between, finishes, bool(linked.swept), linked.rigid)
     names = ("going", "finishing", "iterations", "converged")
@@ -339,22 +339,22 @@ def newton(
     parts: list[Part | Again] = [
         *unloaded(finishes),
         *linked.before,
-        *(loading(kind, finishes) for kind in kinds),
+        *(load_constraints(kind, finishes) for kind in kinds),
         *linked.after,
-        *(joined.loaded(coupled, finishes) if joins else [beginning(kind, dim) for kind, dim in between]),
+        *(joined.load_joins(coupled, finishes) if joins else [beginning(kind, dim) for kind, dim in between]),
         cleared(),
         *solved,
         *linked.moved,
-        *map(comparing, every),
+        *map(compare_constraints, every),
         judged(finishes, bool(between) and not joins, linked.rigid),
-        *([searching(every)] if every else []),
+        *([search_step(every)] if every else []),
         moved(finishes and not free),
         *linked.judged,
-        counted(finishes),
-        *(arrived(kind, fixed("search"), along_step) for kind in every if kind.keeps),
+        count_round(finishes),
+        *(move_constraints(kind, fixed("search"), along_step) for kind in every if kind.keeps),
         *linked.ended,
     ]
     rounds = Again(parts, fixed("going").offset, MAX_ROUNDS)
-    looks = joined.looked(coupled) if joins else [unforced()] if between else []
+    looks = joined.find_touching_bodies(coupled) if joins else [unforced()] if between else []
     first = [Part(start, once), *linked.begun, at_rest(), *looks]
-    return [*first, rounds, *([] if finishes and not free else [taken("x")])]
+    return [*first, rounds, *([] if finishes and not free else [take_acceleration("x")])]

@@ -17,7 +17,7 @@ __all__ = ["Again", "Known", "Part", "Parts", "body_of", "flat", "no_constants",
 
 
 class Known(NamedTuple):
-    """What constants depend on beside the model."""
+    """Values that constants depend on, beside the model."""
 
     dtype: Any
     h: Any  # the time step
@@ -36,7 +36,7 @@ def no_constants(model: Model, plan: Plan, known: Known) -> tuple:
 
 
 class Part(NamedTuple):
-    """A loop with what binds it to a model."""
+    """A loop, with the functions that bind it to a model."""
 
     loop: Loop
     table: Callable[[Plan], np.ndarray]  # (turns, columns)
@@ -56,7 +56,7 @@ Parts = Sequence[Part | Again]
 
 
 def body_of(parts: Parts) -> Body:
-    """The loops of parts, as a program wants them."""
+    """The loops of parts, in the form of a program."""
 
     def one(part: Part | Again) -> Loop | Repeat:
         if isinstance(part, Again):

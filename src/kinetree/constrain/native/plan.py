@@ -1,4 +1,4 @@
-"""Where everything of one model stands in the memory of a world: first slots of rows, bodies, contacts and limits."""
+"""The layout of one model in the memory of a world: first slots of rows, bodies, contacts and limits."""
 
 from copy import copy
 from functools import cached_property
@@ -48,7 +48,7 @@ class PairLoop(NamedTuple):
 
 
 class Plan:
-    """The tables of a model know their slots from here. Nothing in it depends on numbers that may be traced."""
+    """The source of all slots in the tables of a model. It does not depend on numbers that may be traced."""
 
     actuators: Actuators | None = None  # of plans for steps
     braking: tuple[int, ...] = ()  # actuators whose velocity terms are taken at the end of a step
@@ -102,7 +102,7 @@ class Plan:
 
     @cached_property
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """What of q and of the rows goes in and comes out: all that follows nothing."""
+        """The entries of q and of rows that are inputs and outputs: all that do not follow others."""
         if self.coupling is None:
             return np.arange(self.nq), np.arange(self.n)
         return self.coupling.kept_q.astype(np.int64), self.coupling.kept_v.astype(np.int64)
@@ -200,7 +200,7 @@ class Plan:
 
     @cached_property
     def partner(self) -> np.ndarray:
-        """The row that stands for each row in a branch that is alike; itself where there is none."""
+        """The partner of each row in a similar branch; the row itself if there is none."""
         seen: list[list[Any]] = [[] for _ in range(self.n)]
         has = self.has
         kinds = (self.resting, has.lower, has.upper, has.loss, has.balls, has.bodies, has.sliding_loss)
@@ -214,14 +214,14 @@ class Plan:
 
     @property
     def mirror(self) -> np.ndarray:
-        """Blocks of rows and sums that stand for each other: first slots, and sizes."""
+        """Blocks of rows and sums that are partners: first slots, and sizes."""
         first, size = np.flatnonzero(self.partner >= np.arange(self.n)), TOTAL.size
         rows = self.row(first), self.row(self.partner[first]), np.full(len(first), ROW.size)
         parts = GLOBAL.size + np.array([(0, 0, 0), (size, 2 * size, 0)])
         return np.concatenate([np.stack(rows, 1), parts + np.array([0, 0, size - GLOBAL.size])])
 
     def side(self, rows: Any) -> Any:
-        """Of branches that are alike the first is side 1, the second 2; all else is the trunk, side 0."""
+        """The side of each row: 1 and 2 for two similar branches, 0 for the trunk."""
         rows = np.asarray(rows, np.int64)
         return np.where(rows >= 0, np.sign(self.partner[rows] - rows) % SIDES, 0)
 
@@ -310,11 +310,11 @@ class Plan:
 
     @property
     def single(self) -> bool:
-        """True if convex shapes touch in one point where there might be more."""
+        """True if convex shapes touch in one point only, although there might be more."""
         return self.world.scene is not None and self.world.scene.layout.single
 
     def n_points(self, pair: Pair) -> int:
-        """Points of contact of a pair, at most."""
+        """The most points of contact of a pair."""
         return collider(self.kinds(pair), self.single).points
 
     def _place_points(self, at: int) -> tuple[list[np.ndarray], np.ndarray, int, int]:

@@ -1,4 +1,4 @@
-"""What is asked of a mechanism with constraints, as lane programs: accelerations, forces, or points of contact."""
+"""Lane programs of a mechanism with constraints: accelerations, forces, or points of contact."""
 
 from enum import Enum, auto
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from .features import Features
 from .fluid import in_fluid
 from .gripping import gripping, with_turns
 from .implicit import answered_change, given_rows, left_over, put_out
-from .kinds import Kind, contact, on_joint, pulling, telling
+from .kinds import Kind, contact, on_joint, pull_constraints, report_contact_forces
 from .linked import frame_parts, length_parts, link_kinds, linked_parts, pulling_parts
 from .looking import looks, placed_shapes
 from .memory import NOTHING, NUMBER, ROW, fixed
@@ -28,7 +28,7 @@ from .recalled import telling as telling_motions
 
 
 class Goal(Enum):
-    """What is asked of a state."""
+    """The goal of a program."""
 
     DYNAMICS = auto()  # accelerations, and the forces of all constraints
     FORCES = auto()  # the forces of all constraints at given accelerations
@@ -39,7 +39,7 @@ class Goal(Enum):
 
 
 class ConstraintVariant(NamedTuple):
-    """Which program: for what models, and with what inputs."""
+    """The variant of a program: its kind of models, and its inputs."""
 
     features: Features
     external: bool = False
@@ -50,7 +50,7 @@ class ConstraintVariant(NamedTuple):
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What is put out, in order."""
+        """The outputs, in order."""
         one = {Goal.CONTACTS: "points", Goal.ANSWER: "answer", Goal.MOTIONS: "motions"}
         if self.goal in one:
             return (one[self.goal],)
@@ -64,7 +64,7 @@ class ConstraintVariant(NamedTuple):
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """What is read, in order."""
+        """The inputs, in order."""
         if self.goal is Goal.ANSWER:
             return "q", "qd", "warm", "change"
         asks = self.goal in (Goal.CONTACTS, Goal.MOTIONS)
@@ -77,7 +77,7 @@ Q, QD = range(2)
 
 
 def copied(array: int, to: str) -> Part:
-    """An input of the rows, put into their slots."""
+    """Put an input of the rows into their slots."""
 
     def step(_: tuple, inputs: tuple, __: tuple) -> tuple:
         return inputs, (), ()
@@ -87,7 +87,7 @@ def copied(array: int, to: str) -> Part:
 
 
 def coordinates(array: int) -> Part:
-    """q, put into its slots."""
+    """Put q into its slots."""
 
     def step(_: tuple, inputs: tuple, __: tuple) -> tuple:
         return inputs, (), ()
@@ -121,7 +121,7 @@ def following() -> Part:
 
 
 def at_rest() -> Part:
-    """Rows that neither move nor are pushed."""
+    """Set velocities and forces of rows to zero."""
     loop = Loop(lambda *_: ((0.0, 0.0), (), ()), 1, NOTHING, writes=(ROW.at(0, "qd"), ROW.at(0, "x")))
     return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))))
 
@@ -195,7 +195,7 @@ def motion_parts(features: Features) -> list[Part]:
 
 
 def force_parts(features: Features) -> list[Part]:
-    """All forces but those of constraints, on top of those on the joints in `b`."""
+    """All forces except those of constraints, added to the joint forces in `b`."""
     springs = list(map(kinematics.springs, features.springs))
     springs += strings.springs_and_dampers() if features.linking.pulled else []
     rooted = [roots.bias(features.damped)] if features.quaternions else []
@@ -203,7 +203,7 @@ def force_parts(features: Features) -> list[Part]:
 
 
 def touching_parts(features: Features, report: int | None = None, told: int | None = None) -> list[Part]:
-    """What touches; points of contact are put out where asked for. Those that are searched for may be `told`."""
+    """Find contacts; output their points if requested. Points that need a search may be inputs (`told`)."""
     parts = placed_shapes(features.crowded) if features.coupled or features.crowded else []
     for kinds, moving in features.touches:
         if told is None or kinds in CLOSED_FORMS:
@@ -218,12 +218,12 @@ def touching_parts(features: Features, report: int | None = None, told: int | No
 
 
 def constraint_parts(features: Features, report: int | None = None, told: int | None = None) -> list[Part]:
-    """What touches, and how soft all constraints are; `report` and `told` as for `touching_parts`."""
+    """Find contacts, and the softness of all constraints; `report` and `told` as for `touching_parts`."""
     return [*touching_parts(features, report, told), *softening_parts(features)]
 
 
 def softening_parts(features: Features) -> list[Part]:
-    """How soft all constraints are."""
+    """Find the softness of all constraints."""
     parts = [contacts.softening(dim, features.elliptic, features.power) for dim in features.dims]
     parts += [coupled.softening(dim, features.elliptic, features.power) for dim in features.coupled]
     parts += [strings.softening(kind, features.power) for kind in features.linking.strung]
@@ -246,7 +246,7 @@ def pulled(kinds: list[Kind], features: Features) -> list[Part]:
         )
     ]
     before, after = pulling_parts(features.linking)
-    return [*parts, *before, *map(pulling, kinds), *after]
+    return [*parts, *before, *map(pull_constraints, kinds), *after]
 
 
 def answered(quaternions: bool) -> Part:
@@ -327,8 +327,8 @@ def solution_parts(v: ConstraintVariant) -> list[Part | Again]:
         *pulled(rounds.every, f),
         *more,
         answered(f.quaternions),
-        *(telling(kind, dim, put["pushes"]) for kind, dim in told),
-        *(loops.telling(kind, put["loops"]) for kind in f.linking.loops),
+        *(report_contact_forces(kind, dim, put["pushes"]) for kind, dim in told),
+        *(loops.report_forces(kind, put["loops"]) for kind in f.linking.loops),
     ]
 
 
@@ -348,6 +348,6 @@ def program_of(variant: ConstraintVariant) -> Native:
 
 
 def is_differentiable(features: Features) -> bool:
-    """True if derivatives are native: tendons do not resist accelerations, friction slips, and no loop is rigid."""
+    """True if derivatives are native: no tendon resists accelerations, friction slips, and no loop is rigid."""
     linking = features.linking
     return not (linking.resists or linking.brakes or linking.rigid or features.noslip)

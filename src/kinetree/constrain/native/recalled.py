@@ -33,12 +33,12 @@ CLOSED_FORMS = BY_FORMULA - {("box", "box")}  # kinds of pairs whose formulas ca
 
 
 def searched(features: Features) -> bool:
-    """True if there are contacts that a search finds."""
+    """True if some contacts need a search."""
     return any(kinds not in CLOSED_FORMS for kinds, _ in features.touches)
 
 
 def width(plan: Plan) -> int:
-    """How many numbers tell of all points that are searched for."""
+    """The count of numbers of all points that need a search."""
     return REPORT * sum(plan.n_points(p) for p in plan.pairs if plan.kinds(p) not in CLOSED_FORMS)
 
 
@@ -97,7 +97,7 @@ class _Turns:
 
 
 def telling(kinds: Kinds, moving: int, single: bool, array: int) -> list[Part]:
-    """What was found of each point, and how it moves, after shapes were collided."""
+    """Output each found point and its motion, after shapes were collided."""
     turns, by_pool = _Turns(kinds, moving, single), kinds not in BY_FORMULA
     between = Between(moving)
 
@@ -132,7 +132,7 @@ def _velocity(geom: Geom, point: Vec3) -> tuple[Vec3, Vec3]:
 
 
 def recalling(kinds: Kinds, moving: int, single: bool, array: int) -> Part:
-    """Points of contact from what was told of them."""
+    """Points of contact from inputs."""
     turns, between = _Turns(kinds, moving, single), Between(moving)
 
     def step(known: Any, told: tuple, reads: tuple) -> tuple:

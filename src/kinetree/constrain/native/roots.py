@@ -1,8 +1,8 @@
 """Free joints on which a tree hangs: their six rows in one turn.
 
-All spatial quantities are about the point of the tree, which such a joint carries along. There its screws are the axes
-of its frame, turning and sliding, and the six rows together let the body go any way: in Newton's step the sweep inward
-ends with one solve of its articulated inertia, and the sweep outward begins with what that gives.
+All spatial quantities are about the point of the tree, which moves with such a joint. There its screws are the axes of
+its frame, turning and sliding, and the six rows together allow any motion of the body. So in Newton's step the sweep
+inward ends with one solve with its articulated inertia, and the sweep outward begins with the result.
 """
 
 import jax
@@ -83,7 +83,7 @@ def _turns(plan: Plan) -> np.ndarray:
 
 
 def _resisting(held: Held, axes: Mat3, resistance: tuple) -> ArticulatedInertia:
-    """What the body resists with its joint."""
+    """The resistance of the body with its joint."""
     turning, sliding = (Sym3(*resistance[k : k + 3], *(0.0,) * 3).turned_back(axes) for k in (0, 3))
     return ArticulatedInertia(held.inertia.A + turning, held.inertia.B, held.inertia.C + sliding)
 

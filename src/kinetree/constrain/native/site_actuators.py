@@ -1,7 +1,7 @@
 """Actuators on sites and slider-cranks in lanes: wrenches on two bodies. The formulas are those of actuate/sites.py.
 
-Rows that carry both frames feel nothing. But a force on one site and its opposite on another make a moment, which the
-rows below both would feel. So the lowest body that carries both takes the opposite of the two wrenches' sum.
+Rows that carry both frames feel no force. But a force on one site and its opposite on another make a moment, which the
+rows below both would feel. So the lowest body that carries both gets the opposite of the sum of both wrenches.
 """
 
 from typing import Any, NamedTuple

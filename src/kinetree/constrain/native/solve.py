@@ -1,4 +1,4 @@
-"""The native programs bound to a model: what `kinetree.constrained_dynamics` and its kin run."""
+"""The native programs bound to a model, for `kinetree.constrained_dynamics` and related functions."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ BUILTIN = "_builtin"  # beside the fields of a solver
 
 
 class Solved(NamedTuple):
-    """What the program finds, (batch, ...)."""
+    """The results of the program, (batch, ...)."""
 
     qdd: Any = None
     force: Any = None  # of the constraints, on the joints
@@ -151,12 +151,12 @@ def smooth_variant(variant: ConstraintVariant) -> ConstraintVariant:
 
 
 def moving(features: Features) -> ConstraintVariant:
-    """The program that tells how points of contact move which are searched for."""
+    """The program for the motions of points of contact that need a search."""
     return ConstraintVariant(Features(*features[:5]), goal=Goal.MOTIONS)
 
 
 def motions_of(features: Features, plan: Plan, constants: tuple, q: Any) -> Any:
-    """How points of contact move which are searched for, as known numbers."""
+    """The motions of points of contact that need a search, as known numbers."""
     native = program_of(moving(features))
     known, q = jax.lax.stop_gradient((constants, q))
     return jax.lax.stop_gradient(run(native.program, plan.slots, (width(plan),), tables_of(native, plan), known, (q,)))[
@@ -165,12 +165,12 @@ def motions_of(features: Features, plan: Plan, constants: tuple, q: Any) -> Any:
 
 
 def answering(features: Features) -> ConstraintVariant:
-    """The program that answers changes of the balance of forces."""
+    """The program for the change of accelerations by a change of the balance of forces."""
     return ConstraintVariant(features, goal=Goal.ANSWER)
 
 
 def _inputs(variant: ConstraintVariant, **given: Any) -> tuple:
-    """What a program reads; directions that it is linear in come later."""
+    """The inputs of a program; directions in which it is linear come later."""
     flat = {k: flattened(x) if k == "f_ext" and x is not None else x for k, x in given.items()}
     return tuple(flat[name] for name in variant.inputs if name in flat)
 

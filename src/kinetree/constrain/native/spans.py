@@ -43,7 +43,7 @@ def _carriers(plan: Plan, rows: Any) -> list[np.ndarray]:
 
 
 def points() -> Part:
-    """Where the points are."""
+    """Find the points in the world."""
 
     def step(own: Vec3, _: tuple, reads: tuple) -> tuple:
         row, base = reads
@@ -159,7 +159,7 @@ def bending() -> Part:
 
 
 def entries() -> list[Part]:
-    """How much longer a row makes its tendons."""
+    """Find the entries of rows: the change of length of tendons."""
     clear = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(number(0),))
 
     def step(sign: Any, _: tuple, reads: tuple) -> tuple:

@@ -22,7 +22,7 @@ from .string_lengths import split
 from .string_plan import STRING
 
 
-def turned(is_free: bool) -> Part:
+def ball_lengths(is_free: bool) -> Part:
     """Lengths and entries of actuators on balls, or on free joints, which have no length (actuate/transmission.py)."""
 
     def step(known: tuple, _: tuple, reads: tuple) -> tuple:
@@ -61,7 +61,7 @@ def turned(is_free: bool) -> Part:
     return Part(loop, turns, constants)
 
 
-def still() -> Part:
+def clear_string_forces() -> Part:
     """No force yet."""
     fields = ("push", "drawn", "taken")
     loop = Loop(lambda *_: ((0.0,) * 3, (), ()), 1, NOTHING, writes=tuple(STRING.at(0, f) for f in fields))
@@ -130,7 +130,7 @@ def driving(drive: DriveGroup, implicit: bool, shared: bool) -> Part:
     return Part(loop, turns, constants)
 
 
-def sharing(implicit: bool) -> list[Part]:
+def share_range(implicit: bool) -> list[Part]:
     """Forces made smaller where their sum on a tendon is beyond its range, and then kept within their own."""
 
     def step(known: tuple, _: tuple, reads: tuple) -> tuple:
@@ -170,7 +170,7 @@ def sharing(implicit: bool) -> list[Part]:
     return [Part(loop, turns, constants), *([Part(held, turns, constants)] if implicit else [])]
 
 
-def braked() -> Part:
+def brake_strings() -> Part:
     """In the last round, actuators resist by their slopes."""
 
     def step(gear: Any, _: tuple, reads: tuple) -> tuple:

@@ -28,8 +28,8 @@ def split(x: Any) -> tuple:
     return tuple(x[:, k] for k in range(x.shape[1]))
 
 
-def cleared() -> Part:
-    """No length and no motion."""
+def clear_lengths() -> Part:
+    """Set length and motion to zero."""
     fields = ("length", "velocity", "a", "bend")
     loop = Loop(lambda *_: ((0.0,) * 4, (), ()), 1, NOTHING, writes=tuple(STRING.at(0, f) for f in fields))
     return Part(loop, lambda plan: plan.strings.every())
@@ -52,7 +52,7 @@ def fixed_tendons() -> Part:
     return Part(loop, turns, lambda model, plan, known: model.world.tendons.coefficients)  # type: ignore[union-attr]
 
 
-def mimics() -> Part:
+def follower_entries() -> Part:
     """Entries of joints that follow others: how they move beyond them."""
 
     def step(ratio: Any, _: tuple, __: tuple) -> tuple:
@@ -72,7 +72,7 @@ def _followed(c: tuple, dif: Any, on: Any) -> tuple[Any, Any]:
     return value, (c[1] + dif * (2 * c[2] + dif * (3 * c[3] + dif * 4 * c[4]))) * on
 
 
-def following() -> Part:
+def follower_lengths() -> Part:
     """Joints that follow others, or are held: the length is how far the first is from where it should be."""
 
     def step(known: tuple, _: tuple, reads: tuple) -> tuple:
@@ -120,7 +120,7 @@ def ball_angles() -> Part:
     return Part(loop, turns)
 
 
-def slides() -> Part:
+def slide_entries() -> Part:
     """Entries of ways along the parent's axes, of free joints that rub; they have no length."""
 
     def step(axis: Vec3, _: tuple, reads: tuple) -> tuple:
@@ -206,7 +206,7 @@ def branch_entries() -> Part:
     return Part(loop, turns)
 
 
-def rates() -> Part:
+def string_rates() -> Part:
     """Velocities of strings, and their accelerations in the first guess."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:

@@ -1,4 +1,4 @@
-"""Strings: lengths that depend on several joints, and where they stand in the memory of a world.
+"""Strings: lengths that depend on several joints, and their places in the memory of a world.
 
 Strings are tendons, joints and tendons that follow others, angles of balls, ways of free joints along their parents'
 axes, and the branches of a tendon that resist

@@ -29,8 +29,8 @@ from .string_plan import STRING
 # -- pushes -----------------------------------------------------------------------------------------------------------
 
 
-def spread(to: str, which: str) -> Part:
-    """Pushes of strings, on their joints: of those that are "linked", of "tendons", or those that "motors" pull."""
+def push_joints(to: str, which: str) -> Part:
+    """Put the pushes of strings on their joints: of "linked" strings, of "tendons", or of those that "motors" pull."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         return (), (reads[0] * reads[1],), ()
@@ -65,7 +65,7 @@ def springs_and_dampers() -> list[Part]:
 
     return [
         Part(loop, lambda plan: plan.strings.every(np.arange(plan.strings.n_tendons)), constants),
-        spread("b", "tendons"),
+        push_joints("b", "tendons"),
     ]
 
 
@@ -200,7 +200,7 @@ def _linked(plan: Plan) -> np.ndarray:
     return plan.strings.every(plan.strings.linked)
 
 
-def unloaded(finishes: bool) -> Part:
+def clear_load(finishes: bool) -> Part:
     """Strings without constraints: only their inertia resists; in the last round their dampers, too."""
 
     def step(known: tuple, _: tuple, reads: tuple) -> tuple:
@@ -231,8 +231,8 @@ def _resistance(model: Model, plan: Plan, known: Known) -> tuple:
     return spread_out(pull.armature) + rigid, spread_out(pull.damping) if plan.implicit else 0.0
 
 
-def stiffened() -> Part:
-    """Links get the stiffness of their strings."""
+def stiffen_links() -> Part:
+    """Set the stiffness of links to that of their strings."""
     reads, writes = (STRING.at(0, "stiff"),), (number(1),)
     copied = Loop(lambda _, __, x: (x, (), ()), 2, NOTHING, reads=reads, writes=writes)
 
@@ -244,7 +244,7 @@ def stiffened() -> Part:
     return Part(copied, turns)
 
 
-def pushed_links() -> Part:
+def spread_string_forces() -> Part:
     """The entries of strings, times the root of their stiffness, in V."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -265,8 +265,8 @@ def pushed_links() -> Part:
     return Part(loop, turns)
 
 
-def moved(inertial: bool) -> list[Part]:
-    """How strings move with the new x; inertia counts in the norm of the step."""
+def move_strings(inertial: bool) -> list[Part]:
+    """Find the accelerations of strings for the new x; their inertia counts in the norm of the step."""
     still = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(STRING.at(0, "a_new"),), scratch=True)
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -287,7 +287,7 @@ def moved(inertial: bool) -> list[Part]:
     return [*parts, Part(weighed, _linked, _resistance)]
 
 
-def accelerated(along: Any, always: bool) -> Part:
+def accelerate_strings(along: Any, always: bool) -> Part:
     """Accelerations of strings at the end of the step, as those of rows."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:

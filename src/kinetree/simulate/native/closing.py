@@ -8,7 +8,7 @@ change of the velocity that keeps the loops closed.
 import numpy as np
 
 from kinetree.constrain.native import kinematics
-from kinetree.constrain.native.delassus import corrected, of_pivot
+from kinetree.constrain.native.delassus import correct_solution, of_pivot
 from kinetree.constrain.native.features import Features, Linking
 from kinetree.constrain.native.kinematics import at_q, rows_apart
 from kinetree.constrain.native.linked import linked_parts, loop_parts
@@ -29,12 +29,12 @@ def _rows(plan: Plan) -> np.ndarray:
     return table(plan.row(np.arange(plan.n)))
 
 
-def _emptied(slots: Slots) -> Part:
+def _clear_field(slots: Slots) -> Part:
     """Set a field of all rows to zero."""
     return Part(Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(slots,)), _rows)
 
 
-def _moved(m: Moves) -> Part:
+def _move_q(m: Moves) -> Part:
     """Move q by the motion that was found."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -50,7 +50,7 @@ def _moved(m: Moves) -> Part:
     return Part(loop, turns)
 
 
-def _kept() -> Part:
+def _project_qd() -> Part:
     """Project qd along the loops."""
     loop = Loop(lambda _, __, x: ((), x, ()), 1, NOTHING, reads=(ROW.at(0, "x_new"),), adds=(ROW.at(0, "qd"),))
     return Part(loop, _rows)
@@ -72,7 +72,7 @@ def closing(f: Features, moves: list[Moves]) -> list[Part | Again]:
         *placed(f.quaternions),
         *loop_parts(f.linking),
         *kinematics.bodies(),
-        _emptied(ROW.at(0, "b")),
+        _clear_field(ROW.at(0, "b")),
         *unloaded(False),
         *linked.before,
         *linked.after,
@@ -80,8 +80,8 @@ def closing(f: Features, moves: list[Moves]) -> list[Part | Again]:
         *inward(False),
         *linked.swept,
         *outward(False),
-        *map(_moved, moves),
+        *map(_move_q, moves),
         Part(done, once),
     ]
-    last = [_emptied(of_pivot(0, "u")), *corrected(False, "change"), *outward(False), _kept()]
+    last = [_clear_field(of_pivot(0, "u")), *correct_solution(False, "change"), *outward(False), _project_qd()]
     return [Part(start, once), Again(steps, fixed("going").offset, CLOSING_STEPS, uniform=True), *last]

@@ -7,7 +7,7 @@ import numpy as np
 from kinetree.constrain.native import kinematics, site_actuators, string_actuators, strings
 from kinetree.constrain.native import not_served as not_solved
 from kinetree.constrain.native.actuators import ACTIVATION, activated, bounded, driving
-from kinetree.constrain.native.adhesion import sticking
+from kinetree.constrain.native.adhesion import adhesion_parts
 from kinetree.constrain.native.binding import Native, starting
 from kinetree.constrain.native.carrying import carried
 from kinetree.constrain.native.drive_plan import DriveGroup, drives_of, is_ranged, is_shared, may_brake, not_driven
@@ -214,10 +214,10 @@ def driven(v: StepVariant) -> list[Part | Again]:
         on.setdefault(drive.on, []).append(drive)
     motors: list[Part | Again] = [driving(drive, to, implicit) for drive in on.get("row", [])]
     if "string" in on:
-        motors.append(string_actuators.still())
+        motors.append(string_actuators.clear_string_forces())
         motors += [string_actuators.driving(drive, implicit, v.shared) for drive in on["string"]]
-        motors += string_actuators.sharing(implicit) if v.shared else []
-        motors.append(strings.spread(to, "motors"))
+        motors += string_actuators.share_range(implicit) if v.shared else []
+        motors.append(strings.push_joints(to, "motors"))
     if v.ranged:
         motors += [*(carried() if v.carries else []), *bounded(implicit, v.carries)]
     motors += [site_actuators.driving(drive, implicit) for drive in on.get("frames", [])]
@@ -237,7 +237,7 @@ def forces(v: StepVariant, told: int | None = None) -> list[Part | Again]:
     if not sticky:
         return [*driven(v), *pushes, *force_parts(f), *constraint_parts(f, None, told)]
     touches = (*((False,) if f.dims else ()), *((True,) if f.coupled else ()))
-    pressed = sticking(sticky, touches, v.integrator in IMPLICIT and v.loads)
+    pressed = adhesion_parts(sticky, touches, v.integrator in IMPLICIT and v.loads)
     return [*driven(v), *pushes, *touching_parts(f, None, told), *pressed, *force_parts(f), *softening_parts(f)]
 
 
