@@ -23,6 +23,8 @@ from kinetree.model.arguments import evaluate, is_traced
 from kinetree.model.world import InverseWeights
 from kinetree.spatial import Force, Vec3
 
+from .tendon_weights import Stiffer, stiffer
+
 
 def inverse_weights(model: Model) -> InverseWeights:
     """The model's own weights; if it has none, computed once for a model with known numbers, else once in a trace."""
@@ -47,7 +49,7 @@ def _compute(model: Model) -> InverseWeights:
     traced = any(isinstance(x, jax.Array) for x in jax.tree.leaves((model.rows, model.inertia)))
     xp = jnp if traced else np
     if not nv:
-        return InverseWeights(xp.zeros(0), xp.zeros((n, 2)), _of_tendons(xp, free, q))
+        return InverseWeights(xp.zeros(0), xp.zeros((n, 2)), _of_tendons(xp, free, q, _lengths(xp, free, q)))
     found = evaluate(lambda q: run(COMPLIANCE, free, {"q": q}), q=(xp.asarray(q), (model.nq,)))
     row = model.structure.row_of_body
     parts = [xp.where(row >= 0, found[name][np.maximum(row, 0)], 0.0) for name in OMEGA]
@@ -61,16 +63,25 @@ def _compute(model: Model) -> InverseWeights:
     sliding = sum(answer(omega, f).dot(f) for f in (Force(center.cross(e), e) for e in pushes)) / 3
     simple = _simple_sliders(xp, model)
     alone = xp.stack([1 / xp.where(mass > 0, mass, 1.0), zero], -1)
-    body = xp.where(simple[:, None], alone, xp.stack([sliding, turning], -1))
-    return InverseWeights(_averaged(xp, model, found["alone"]), body, _of_tendons(xp, free, q))
+    dof, body, lengths = found["alone"], xp.stack([sliding, turning], -1), _lengths(xp, free, q)
+    tendon = _of_tendons(xp, free, q, lengths)
+    less = stiffer(free, q, center, lengths)
+    if less is not None:
+        less = less if traced else Stiffer(*map(np.asarray, less))
+        dof, body, tendon = dof - less.dof, body - less.body, tendon - less.tendon
+    return InverseWeights(_averaged(xp, model, dof), xp.where(simple[:, None], alone, body), tendon)
 
 
-def _of_tendons(xp: Any, free: Model, q: Any) -> Any:
-    """J M⁻¹ Jᵀ of each tendon; the inertia of tendons themselves is left out."""
-    if tendons_of(free) is None:
+def _lengths(xp: Any, free: Model, q: Any) -> Any:
+    """How the lengths of tendons grow with the joints, (tendons, nv); None if there are no tendons."""
+    return None if tendons_of(free) is None else tendon_jacobian(free, xp.asarray(q))
+
+
+def _of_tendons(xp: Any, free: Model, q: Any, lengths: Any) -> Any:
+    """J M⁻¹ Jᵀ of each tendon, without the inertia of tendons."""
+    if lengths is None:
         return None
-    J = tendon_jacobian(free, xp.asarray(q))
-    return (forward_dynamics(free, xp.asarray(q), xp.zeros(free.nv), J) * J).sum(-1)
+    return (forward_dynamics(free, xp.asarray(q), xp.zeros(free.nv), lengths) * lengths).sum(-1)
 
 
 def _averaged(xp: Any, model: Model, dof: Any) -> Any:
