@@ -11,7 +11,9 @@ PARTS_OF_THREAD = 32  # parts for each thread of a very large batch: longer part
 TASK_MIN_LANES = 256  # the fewest lanes of a task of XLA's thread pool [cpu/]
 REPEAT_TASK_MIN_LANES = 32  # the same for programs with repeats, whose lanes take microseconds [rollouts]
 CPU_WRITTEN_OUT_STEP_ROWS = 16  # rows; steps of larger robots take longer than a second to compile [rollouts]
-BLOCK_MIN_LANES = 3  # lanes; fewer run one after the other, as two lanes take as long as a block [robots]
+BLOCK_MIN_LANES = (
+    2  # lanes that share a block, though it has more: 0.6 to 1.07 of the time of two single lanes [robots]
+)
 UNLOCKED_MIN_TURNS = 5000  # turns; direct calls with more (50 µs) release Python's lock [cpu/]
 HELPER_AWAKE_NS = 500_000  # nanoseconds that a helper stays awake; waking one takes as long as a small batch [cpu/]
 HELPER_LOOKS = 64  # tests of a flag before a waiting thread yields its core [cpu/]

@@ -45,7 +45,7 @@ GAPS = (301, 132, 57, 23, 10, 4, 1)  # of Shell's sort (Ciura 2001)
 def order_text(parameters: str, given: str, width: int) -> str:
     """`lanes(parameters)`: calls `blocks(given, 0, count, scratch, order)` on sorted lanes lo to hi.
 
-    If there are fewer lanes than in a block, the last one fills up the block.
+    Where the last block has too few lanes, the last one of them fills it up: it asks for no turns of its own.
 
     Lanes are sorted in parts of equal size, each of at most `tuning.ORDERED_LANES`. Signatures are read once, so an
     order has every lane once even if other threads write meanwhile.
@@ -141,10 +141,14 @@ name:
   store i64 %name_of, ptr %sorted_at
   %j_next = add i64 %j, 1
   %unnamed = icmp slt i64 %j_next, %count
-  br i1 %unnamed, label %name, label %fill
+  br i1 %unnamed, label %name, label %last
+last:
+  %room = add i64 %count, {width - 1}
+  %whole = and i64 %room, {-width}
+  br label %fill
 fill:
-  %k = phi i64 [ %count, %name ], [ %k_next, %repeat ]
-  %missing = icmp slt i64 %k, {width}
+  %k = phi i64 [ %count, %last ], [ %k_next, %repeat ]
+  %missing = icmp slt i64 %k, %whole
   br i1 %missing, label %repeat, label %sorted
 repeat:
   %repeated_at = getelementptr i64, ptr %order, i64 %k
