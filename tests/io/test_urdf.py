@@ -131,7 +131,9 @@ def test_robots_without_moving_mass_are_told():
 
 def test_negative_damping_and_friction_are_told():
     inside = '<dynamics damping="-2" friction="-3"/>'
-    with pytest.warns(UserWarning, match=r"(damping|friction) of joint 'j' is negative; its size is taken") as told:
+    with pytest.warns(
+        UserWarning, match=r"(damping|friction) of joint 'j' is negative; its absolute value is used"
+    ) as told:
         model = kt.load(robot(link("a"), link("b"), joint("j", "a", "b", inside=inside)))
     assert len(told) == 2
     assert (model.passive.damping.tolist(), model.friction.tolist()) == ([2], [3])
@@ -190,8 +192,8 @@ def test_what_is_not_modelled_is_told_in_one_line():
         ),
         (robot(link("a"), link("b"), joint("j", "a", "b", inside='<axis xyz="0 1"/>')), "xyz='0 1' must be 3 numbers"),
         (robot(link("a", BALL.replace('"2"', '"two"'))), "<mass>: value='two' must be one number"),
-        (robot(link("a", BALL.replace('"2"', '"nan"'))), "is beyond any mechanism"),
-        (robot(link("a", BALL.replace('"2"', '"1e99"'))), "is beyond any mechanism"),
+        (robot(link("a", BALL.replace('"2"', '"nan"'))), "is too large for a mechanism"),
+        (robot(link("a", BALL.replace('"2"', '"1e99"'))), "is too large for a mechanism"),
         (robot(link("a"), "<xacro:macro/>").replace("<robot", '<robot xmlns:xacro="x"'), "expand it to URDF"),
         (robot(link("a", '<xacro:box_inertia m="1"/>')), "<text>:2: <xacro:box_inertia>: this is a xacro file"),
         (robot(link("a", BALL.replace("<mass", "<xacro:insert_block/><mass"))), "this is a xacro file"),

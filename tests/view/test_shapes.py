@@ -62,7 +62,7 @@ def test_every_shape_of_urdf_is_drawn(write):
         (MESH.format("package://other/gone.stl"), "put the package's folder beside or above the robot file"),
         (MESH.format("broken.stl"), "are not shown"),
         ('<sphere radius="x"/>', "radius='x' must be one number"),
-        ('<torus radius="1"/>', "<torus> is no shape that the viewer knows"),
+        ('<torus radius="1"/>', "<torus> is a shape that the viewer can not draw"),
     ],
 )
 def test_what_can_not_be_drawn_is_told_and_its_skeleton_stands_in(write, tmp_path, look, why):
@@ -109,7 +109,9 @@ def test_collada_is_read(write, tmp_path):
 def test_collada_without_faces_is_told(write, tmp_path, text):
     (tmp_path / "arm.dae").write_text(text)
     model, path = write(MESH.format("arm.dae"), '<box size="1 2 3"/>')
-    with pytest.warns(UserWarning, match=r"shapes of link 'l0' are not shown: .*arm\.dae.*; its skeleton stands in"):
+    with pytest.warns(
+        UserWarning, match=r"shapes of link 'l0' are not shown: .*arm\.dae.*; its skeleton is shown instead"
+    ):
         assert {s.body for s in shapes(model, path)} == {0, 1}
 
 

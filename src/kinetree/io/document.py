@@ -62,7 +62,7 @@ class Element:
                 f"{name}={value!r} must be {what}" if value is not None else f"needs an attribute {name!r}: {what}"
             )
         if not all(abs(x) <= HUGE for x in found):
-            self.fail(f"{name}={value!r} is beyond any mechanism (the limit is {HUGE:g})")
+            self.fail(f"{name}={value!r} is too large for a mechanism (the limit is {HUGE:g})")
         return found
 
     def number(self, name: str, default: float | None = None) -> float:

@@ -61,7 +61,7 @@ def from_mujoco_model(compiled: Any, report: Report) -> Model:
     bad = unphysical(Inertia.from_array(inertia))
     if bad.any():
         which = few([bodies.names[i] for i in np.flatnonzero(bad)])
-        report.warn(f"no distribution of mass has the inertia of body {which}; it is taken as it stands")
+        report.warn(f"no distribution of mass has the inertia of body {which}; it is used unchanged")
     quaternion, position = np.array(bodies.quaternion).reshape(-1, 4), np.array(bodies.position).reshape(-1, 3)
     turned = Quaternion.from_array(quaternion).rotation()
     with in_file(report.file):
@@ -232,7 +232,7 @@ def _warn_of_pushing(given: dict[str, np.ndarray], m: Any, report: Report) -> No
         if (values < 0).any():
             joints = dict.fromkeys(int(j) for j in m.dof_jntid[values < 0])
             which = few([m.joint(j).name or f"joint_{j}" for j in joints])
-            report.warn(f"{what} of joint {which} is negative; it is taken as it stands")
+            report.warn(f"{what} of joint {which} is negative; it is used unchanged")
 
 
 def _note_unmodelled(m: Any, report: Report) -> None:

@@ -120,7 +120,9 @@ def check_numbers(m: Any, file: str) -> None:
     """Refuse numbers whose products overflow, as they are refused in URDF, naming what has them."""
 
     def fail(kind: str, name: str, what: str, value: float) -> NoReturn:
-        raise ModelError(f"{file}: {kind} {name!r}: {what} {value:g} is beyond any mechanism (the limit is {HUGE:g})")
+        raise ModelError(
+            f"{file}: {kind} {name!r}: {what} {value:g} is too large for a mechanism (the limit is {HUGE:g})"
+        )
 
     if not (np.abs(m.opt.gravity) <= HUGE).all():
         fail("option", "gravity", "acceleration", float(np.abs(m.opt.gravity).max()))

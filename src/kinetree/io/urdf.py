@@ -233,7 +233,7 @@ def _inertias(links: list[Element], report: Report) -> np.ndarray:
         mass, inertia = inertial.find("mass"), inertial.find("inertia")
         if mass is None or inertia is None:
             report.warn(
-                f"line {inertial.line}: link {links[i].attributes['name']!r} has no mass or no inertia; zero is taken"
+                f"line {inertial.line}: link {links[i].attributes['name']!r} has no mass or no inertia; zero is used"
             )
         numbers[i, 0] = 0.0 if mass is None else mass.number("value")
         if inertia is not None:
@@ -254,7 +254,7 @@ def _warn_unphysical(inertia: np.ndarray, names: list[str], report: Report) -> N
     bad = (inertia[:, 0] < 0) | unphysical(Inertia.from_array(inertia))
     if bad.any():
         which = few([names[i] for i in np.flatnonzero(bad)])
-        report.warn(f"no distribution of mass has the inertia of link {which}; it is taken as it stands")
+        report.warn(f"no distribution of mass has the inertia of link {which}; it is used unchanged")
 
 
 def _with_physics(model: Model, joints: list[Element | None], report: Report) -> Model:
@@ -287,7 +287,7 @@ def _with_physics(model: Model, joints: list[Element | None], report: Report) ->
     for what, values in (("damping", damping), ("friction", friction)):
         if (values < 0).any():
             which = few([n for n in model.joint_names if (values[model.v_index(n)] < 0).any()])
-            report.warn(f"{what} of joint {which} is negative; its size is taken")
+            report.warn(f"{what} of joint {which} is negative; its absolute value is used")
     with in_file(report.file):
         model = model.replace(limits=limits)
         if damping.any():

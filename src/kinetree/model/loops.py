@@ -189,7 +189,7 @@ def _frame(number: int, given: Frame) -> tuple[np.ndarray, np.ndarray]:
         )
     if turn.shape == (3, 3):
         if np.abs(turn @ turn.T - np.eye(3)).max() > ORTHOGONAL or np.linalg.det(turn) < 0:
-            raise ModelError(f"loop {number}: {turn.tolist()} is no rotation")
+            raise ModelError(f"loop {number}: {turn.tolist()} is not a rotation")
         turn = quaternion_from_rotation(turn.T[None])[0]
     length = np.linalg.norm(turn)
     if not length > 0:

@@ -34,7 +34,9 @@ def acting(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any, 
     """Accelerations and forces with actuators and constraints. `forces`: also those of contacts and equalities."""
     given = q, qd, act, warm_start, ctrl
     if forces and has_crowd(model):
-        raise ValueError("forces of contacts are not told for a crowd of shapes, whose pairs are found in each state")
+        raise ValueError(
+            "forces of contacts are not reported for a crowd of shapes, whose pairs are found in each state"
+        )
     if not forces or (not has_contacts(model) and equalities_of(model) is None):
         return Acting(acceleration(model, *given))
     equal = equalities_of(model)

@@ -59,7 +59,7 @@ class Checkpoint:
             raise ValueError(f"{self.path} is not a checkpoint")
         if isinstance(self.identity, NoIdentity):
             raise ValueError(
-                f"{self.path} can not be continued: whether it belongs to this run can not be told, as the controller "
+                f"{self.path} can not be continued: it is unknown if it belongs to this run, because the controller "
                 f"uses {self.identity}. Remove the file, or let the controller use only numbers, arrays and functions"
             )
         if str(arrays["identity"]) != self.identity:

@@ -29,7 +29,7 @@ def read_collada(path: Path) -> list[Piece]:
     """
     root = parse(path.read_bytes(), path.name)
     if root.tag != "COLLADA":
-        root.fail("is no COLLADA file")
+        root.fail("is not a COLLADA file")
     by_id: dict[str, Element] = {}
     waiting = [root]
     while waiting:

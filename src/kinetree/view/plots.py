@@ -295,7 +295,7 @@ def tree(model: kt.Model) -> Figure:
 def sparsity(model: kt.Model, q: Any = None) -> Figure:
     """Where the mass matrix H and its factor L are not zero: the same places, which is why LᵀDL has no fill-in."""
     if model.nv > 3000:
-        raise ValueError(f"a picture of {model.nv} rows shows nothing: sparsity is for up to 3000")
+        raise ValueError(f"sparsity draws at most 3000 rows, and this model has {model.nv}")
     free = model.uncoupled
     q = kt.random_state(free, 0)[0] if q is None else q
     H = np.asarray(kt.mass_matrix(free, q))

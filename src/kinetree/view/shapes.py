@@ -124,7 +124,7 @@ def _urdf_shapes(model: kt.Model, robot: Element, path: Path | None, sides: int)
                 lost.setdefault(_reason(error), []).append(name)
     for why, names in lost.items():
         told = f"{file}: shapes of link {few(list(dict.fromkeys(names)))} are not shown: {why}"
-        warnings.warn(f"{told}; its skeleton stands in", stacklevel=2)
+        warnings.warn(f"{told}; its skeleton is shown instead", stacklevel=2)
     drawn = {shape.body for shape in found}
     missing = {model.body_index(name) for names in lost.values() for name in names} - drawn
     return found + [bone for bone in skeleton(model, sides) if bone.body in missing] if missing and drawn else found
@@ -158,7 +158,7 @@ def _urdf_solids(part: Element, folder: Path | None, sides: int) -> list[tuple[S
     if part.tag == "sphere":
         return [(solids.sphere(part.number("radius"), sides), None)]
     if part.tag != "mesh":
-        raise ValueError(f"<{part.tag}> is no shape that the viewer knows")
+        raise ValueError(f"<{part.tag}> is a shape that the viewer can not draw")
     return mesh_file(part.text("filename"), folder, part.numbers("scale", 3, (1.0, 1.0, 1.0)))
 
 

@@ -150,7 +150,7 @@ class Viewer:
         if path == "/pause" and self.live is not None:
             self.live.paused = bool(asked["paused"])
             return {}
-        raise ValueError(f"the viewer knows no {path}")
+        raise ValueError(f"the viewer has no page {path}")
 
     def _move(self, asked: dict[str, Any]) -> dict[str, Any]:
         """A slider was moved: from the configuration that the page shows, or from the last one that was moved."""

@@ -116,5 +116,5 @@ def require_inertias(model: Model, method: str) -> None:
         body = int(np.argmax(model.structure.v_start[1:] > row))
         name = model.structure.names[body]
         raise ValueError(
-            f"method {method!r} divides by the inertia of each body, and {name!r} has none some way: choose 'aba'"
+            f"method {method!r} divides by each body's inertia, and {name!r} does not resist every motion: choose 'aba'"
         )

@@ -79,7 +79,7 @@ def rounds(algorithm: Algorithm) -> list[Round]:
     if max(len(algorithm.inputs), *(structure(x).num_leaves for x in algorithm.outputs.values())) + 2 > MAX_OPERANDS:
         raise ValueError(f"{algorithm.name}: blocks have calls of at most {MAX_OPERANDS} operands")
     if algorithm.resting:
-        raise ValueError(f"{algorithm.name}: blocks have no inputs that are zero")
+        raise ValueError(f"{algorithm.name}: blocks can not run an algorithm with resting inputs")
     if not passes[0].places or not any(p.outputs for p in passes):
         raise ValueError(f"{algorithm.name}: blocks need a first pass that places the rows, and one with the results")
     return found

@@ -170,7 +170,7 @@ def _route(model: Model, tendon: Tendon) -> Route:
         joint = structure.joint_numbers[name]
         rows = range(int(structure.v_start[joint]), int(structure.v_start[joint + 1]))
         if len(rows) != 1 or structure.q_of_row[rows[0]] < 0:
-            fail(f"joint {name!r} has not one coordinate")
+            fail(f"joint {name!r} must have exactly one coordinate")
         route.fixed.append((rows[0], coefficient))
     if not tendon.path:
         return route

@@ -66,7 +66,7 @@ def _attributes(driver: Any, attribute: int) -> list[int]:
         _check(driver, driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device), "cuDeviceGetAttribute")
         found.append(value.value)
     if not found:
-        raise CudaError("the NVIDIA driver knows no device")
+        raise CudaError("the NVIDIA driver finds no device")
     return found
 
 
