@@ -1,4 +1,4 @@
-"""One way to tell of a name that does not exist: which may have been meant, and which there are."""
+"""Messages about a name that does not exist: similar names, and the names that exist."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -9,7 +9,7 @@ MAX_SEARCHED = 5_000  # names; comparing one takes about 10 µs, and nobody shou
 
 
 def nearest(name: object, choices: Iterable[str]) -> str | None:
-    """The name that was probably meant, capitals aside; None where no name is near."""
+    """The name that was probably meant, capitals aside; None if no name is near."""
     known = list(islice((str(c) for c in choices), MAX_SEARCHED))
     of_lower_case: dict[str, list[str]] = {}
     for choice in known:

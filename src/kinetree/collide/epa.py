@@ -18,7 +18,7 @@ from .shapes import unit, where
 
 MAX_GROWTH = 60  # corners added; MuJoCo's default is 35 iterations
 VERTICES = 4 + MAX_GROWTH
-FACES = 2 * VERTICES - 4  # of a polytope of triangles with so many corners
+FACES = 2 * VERTICES - 4  # faces of a polytope of triangles with VERTICES corners
 RIM = 2 * VERTICES  # edges between faces that a new corner sees and those that it does not, while they are found
 TOLERANCE = 1e-10  # metres; the depth is certain to be within this where growth ends by itself
 CYLINDER_TOLERANCE = 1e-13  # the same for cylinders, whose normals are known to the root of it

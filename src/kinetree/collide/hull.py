@@ -154,7 +154,7 @@ def _by_direction(vertices: np.ndarray, slack: float) -> tuple[np.ndarray, np.nd
 
 
 def _thinned(face: list[int]) -> list[int]:
-    """At most so many corners of a face, in order."""
+    """At most RING corners of a face, in order."""
     return face if len(face) <= RING else [face[i * len(face) // RING] for i in range(RING)]
 
 

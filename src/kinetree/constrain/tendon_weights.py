@@ -30,7 +30,7 @@ class Stiffer(NamedTuple):
 
 
 def stiffer(free: Model, q: Any, center: Vec3, lengths: Any) -> Stiffer | None:
-    """By the inertia of tendons; None where they have none.
+    """By the inertia of tendons; None if they have none.
 
     Arguments:
         free: a model without weight.

@@ -36,7 +36,7 @@ def _quaternions(free: int) -> Callable[[Structure], np.ndarray]:
 
 
 def _parts(steps: tuple[Any, Any, Any], inputs: Any, outputs: Any) -> list[RowPart]:
-    """A loop for each kind of joint, which has so many columns of q and of v."""
+    """A loop for each kind of joint, with `nq` columns of q and `nv` columns of v."""
     kinds = ((1, 1, _scalars), (4, 3, _quaternions(0)), (7, 6, _quaternions(1)))
 
     def part(step: Any, nq: int, nv: int, joints: Callable[[Structure], np.ndarray]) -> RowPart:

@@ -65,7 +65,7 @@ class BodySpec:
 
 @dataclass(frozen=True)
 class Robot:
-    """A robot and what it stands on."""
+    """A robot, and its floor."""
 
     bodies: Sequence[BodySpec]
     motors: Mapping[str, float]  # joint -> gear, in the order of the controls

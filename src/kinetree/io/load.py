@@ -38,7 +38,7 @@ def load(
     rigid_equalities: bool = False,
     self_collision: bool = False,
 ) -> Model:
-    """A model from a robot file: URDF, SDF, or MJCF (which needs the package `mujoco`); told apart by content.
+    """A model from a robot file: URDF, SDF, or MJCF (which needs the package `mujoco`), recognised by its content.
 
     Xacro files are expanded by the package `xacro` where it is installed.
 

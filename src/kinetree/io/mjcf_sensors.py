@@ -121,7 +121,7 @@ def read_sensors(
 
 
 def _contact(m: Any, i: int, ours: dict[int, int], shapes: tuple[str, ...]) -> dict[str, Any]:
-    """What a contact sensor counts, and what it reports."""
+    """The contacts that a contact sensor counts, and the data that it reports."""
     data = tuple(name for k, name in enumerate(CONTACT_DATA) if int(m.sensor_intprm[i, 0]) >> k & 1)
     size = sum(CONTACT_DATA[name] for name in data)
 

@@ -21,7 +21,7 @@ def disabled(m: Any, *names: str) -> bool:
     return any(m.opt.disableflags & int(getattr(bits, f"mjDSBL_{name}", 0)) for name in names)
 
 
-# Flags that are read, or that change nothing of what is computed here. All others are told.
+# Flags that are read, or that do not change results of kinetree. All others are reported.
 ENABLED = frozenset(["OVERRIDE", "ENERGY", "FWDINV", "MULTICCD"])
 DISABLED = frozenset(
     [

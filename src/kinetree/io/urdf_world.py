@@ -41,7 +41,7 @@ def with_world(
         model: the mechanism; its bodies are the links.
         links: their elements.
         origins: from elements to rotations and positions of their <origin>.
-        folder: of the file, where meshes are looked for; None where there is none.
+        folder: of the file, where meshes are looked for; None if there is none.
         touch: what links may touch.
         report: takes what is not modelled.
     """

@@ -1,4 +1,4 @@
-"""Thresholds of the lane machine. Each has its unit, what it decides, and the benchmark that measures it again.
+"""Thresholds of the lane machine. Each has its unit, its meaning, and the benchmark that measures it again.
 
 `python -m benchmarks --filter <name>` runs the benchmark named in brackets; benchmarks/NOTES.md has the figures behind
 a number. Change one here, run the benchmark, and write down what you saw.

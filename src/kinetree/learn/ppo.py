@@ -230,7 +230,7 @@ def train(
     watch: Callable[[int, float, Report], None] | None = None,
     stop: Callable[[Report], bool] | None = None,
 ) -> tuple[Policy, list[Report]]:
-    """Learn for so many control steps of all worlds together.
+    """Learn for a number of control steps of all worlds together.
 
     Arguments:
         env: the task.

@@ -42,7 +42,7 @@ class Crank(NamedTuple):
 class Muscle(NamedTuple):
     """How strong a muscle is; defaults are MuJoCo's."""
 
-    length_range: Range  # the shortest and the longest length of what it pulls on
+    length_range: Range  # the shortest and the longest length of the tendon or joint that it pulls on
     force: Number  # the largest, at rest
     range: Range = (0.75, 1.05)  # the lengths above, in units of that at which it is strongest
     shortest: Number = 0.5  # from which length on it can pull, in these units
@@ -97,7 +97,7 @@ class Actuator:
 
     @property
     def drives(self) -> str:
-        """The name of what it drives."""
+        """The name of the joint, tendon, site or body that it drives."""
         return self.joint or self.tendon or self.site or self.body or (self.crank.slider if self.crank else "")
 
     @staticmethod
@@ -127,7 +127,7 @@ class Actuator:
 
     @staticmethod
     def adhesion(body: str, gain: Number = 1.0, **options: Any) -> "Actuator":
-        """A body that sticks to what it touches, as firmly as the control says."""
+        """A body that is pressed onto everything it touches, with a force given by the control."""
         return Actuator(body=body, gain=(gain, 0.0, 0.0), **options)
 
     @staticmethod

@@ -67,7 +67,7 @@ def result_dtype(values: list[Any]) -> Any:
 def evaluate(function: Callable[..., Any], **given: Given) -> Any:
     """Call `function` on the given arrays, each flattened to (batch, *shape); give its results the batch axes back.
 
-    `function` takes the arrays in order (None where None was given) and returns a pytree of (batch, ...) arrays.
+    `function` takes the arrays in order (None if None was given) and returns a pytree of (batch, ...) arrays.
     """
     plain = _plain(given)
     if plain is not None:
@@ -205,7 +205,7 @@ def _batch_of(values: dict[str, Given]) -> tuple[int, ...]:
 
 
 def evaluate_for(model: Model, function: Callable[..., Any], **arrays: Any) -> Any:
-    """`evaluate`, for arrays whose names say what they are."""
+    """`evaluate`, for arrays whose names tell their kind."""
     return evaluate(function, **_with_shapes(model, arrays))
 
 

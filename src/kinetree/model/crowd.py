@@ -1,4 +1,4 @@
-"""Crowds: shapes of so many moving bodies that their pairs are found in each state, not listed beforehand."""
+"""Crowds: shapes of very many moving bodies, whose pairs are found in each state and not listed in advance."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -48,7 +48,7 @@ class Model:
     stepping: Stepping | None = None  # the file's time step, integrator and keyframes
     sensors: tuple[Sensor, ...] = field(default=(), metadata={"static": True})
     loops: Loops | None = None  # rigid joints that close the tree
-    world: World | None = None  # what it touches, and how soft constraints are; None: nothing, and MuJoCo's defaults
+    world: World | None = None  # shapes, and softness of constraints; None: no shapes, and MuJoCo's defaults
 
     def __post_init__(self) -> None:
         """Make the arrays read-only: programs are compiled, and results kept, for the numbers of a model."""

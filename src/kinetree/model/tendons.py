@@ -103,7 +103,7 @@ class Span(NamedTuple):
     tendon: int
     first: int  # points
     second: int
-    wrap: int  # what it goes around; NO_WRAP
+    wrap: int  # the number of the wrap that it goes around, or NO_WRAP
 
 
 class Around(NamedTuple):

@@ -247,7 +247,7 @@ def candidate_pairs(
 
 
 def is_crowd(on: Carriers, contype: Any, conaffinity: Any) -> bool:
-    """True if the shapes that move are so many that their pairs are not listed."""
+    """True if there are too many moving shapes to list their pairs."""
     moving = ~np.asarray(on.still)
     _, _, count = _by_bits(np.asarray(contype)[moving], np.asarray(conaffinity)[moving], np.ones(moving.sum(), bool))
     return count > MAX_LISTED

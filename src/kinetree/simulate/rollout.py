@@ -44,7 +44,7 @@ class _Fixed(NamedTuple):
     constraints: Any
     record: Any  # a function, names, or None
     form: Any  # of the pytree of policy, f_ext, done, reset
-    functions: tuple[Any, ...]  # its leaves that are not arrays, None where there are arrays
+    functions: tuple[Any, ...]  # its leaves that are not arrays, None if there are arrays
 
 
 class _Parts(NamedTuple):
@@ -64,7 +64,7 @@ class _Given(NamedTuple):
     carry: Any
     key: Any
     dt: Any
-    arrays: tuple[Any, ...]  # leaves of the parts that are arrays, None where there are functions
+    arrays: tuple[Any, ...]  # leaves of the parts that are arrays, None if there are functions
     bound: BoundPrograms  # native programs, bound to the numbers of the model
 
 
@@ -118,7 +118,7 @@ def rollout(
 
     Returns:
         The state after the steps; what was recorded, with a first axis of `steps`: a dictionary where names were given,
-        None where nothing was asked for; and the policy's memory, if asked for. NumPy arrays if the state is of NumPy
+        None if nothing was asked for; and the policy's memory, if asked for. NumPy arrays if the state is of NumPy
         arrays.
     """
     require_model(model)
@@ -240,7 +240,7 @@ def _controls(model: Model, policy: Any, steps: int) -> Any:
 
 
 def _pair(policy: Any, carry: Any, state: State, key: Any) -> tuple[Any, Any]:
-    """What a policy returns, if it is what it should be."""
+    """The result of a policy, after a check of its form."""
     try:
         found = policy(carry, state, key)
     except TypeError as error:

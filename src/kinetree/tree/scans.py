@@ -106,7 +106,7 @@ def segmented_scan(
     reverse: bool = False,
     exclusive: bool = False,
 ) -> Elements:
-    """`scan` within each segment on its own. `starts[i]` tells whether a segment starts at i; one starts at 0 anyway.
+    """`scan` within each segment. `starts[i]` is true if a segment starts at i; the first one starts at 0 anyway.
 
     Reverse or not, segments are given by their first elements. Takes any method but "mapped", as the lifted operator
     is not addition.

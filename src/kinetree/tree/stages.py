@@ -96,7 +96,7 @@ def _levels(rows: np.ndarray, level: np.ndarray) -> list[np.ndarray]:
 
 
 def _children(parent_lane: np.ndarray, lanes: int) -> tuple[np.ndarray, ...] | None:
-    """For lanes in order, the lanes of the next level that hang from each; None where some have too many.
+    """For lanes in order, the lanes of the next level that hang from each; None if some have too many.
 
     As many as a power of two, so that few different walks are compiled.
     """

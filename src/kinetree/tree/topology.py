@@ -179,7 +179,7 @@ class Tree:
     @cached_property
     def lp(self) -> Rows:
         """Step of the Euler tour, 0 to 2n - 1, at which each row is entered, siblings in the order of `preorder`."""
-        # Before row i is entered, preorder_index[i] rows were entered and all but its ancestors were left.
+        # Before row i is entered, preorder_index[i] rows were entered, and all of them except its ancestors were left.
         return _frozen(2 * self.preorder_index - self.depth)
 
     @cached_property

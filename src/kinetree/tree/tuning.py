@@ -1,4 +1,4 @@
-"""Thresholds of layouts, stages and blocks: each with its unit and what it separates.
+"""Thresholds of layouts, stages and blocks: each with its unit, and the two cases that it separates.
 
 The benchmark in brackets measures it again: `python -m benchmarks --filter <name>`. benchmarks/NOTES.md has the
 figures.

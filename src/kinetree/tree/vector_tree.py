@@ -201,7 +201,7 @@ class VectorTree:
 
 
 class Split(NamedTuple):
-    """Trees cut out of a forest, and what is left. `cut_rows` and `rest_rows` give each vertex its old number.
+    """Trees cut out of a forest, and the rest. `cut_rows` and `rest_rows` give each vertex its old number.
 
     The k-th tree of `cut` is the vertices `cut_start[k]:cut_start[k + 1]` and twice as many steps from 2 cut_start[k].
     """

@@ -141,7 +141,7 @@ def _faces(part: Element, by_id: dict[str, Element]) -> tuple[np.ndarray, Elemen
 
 
 def _fans(corners: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Polygons of so many corners each, as triangles around their first corner."""
+    """Polygons with given numbers of corners, as triangles around their first corner."""
     start = np.cumsum(counts) - counts
     triangles = np.maximum(counts - 2, 0)
     first = np.repeat(start, triangles)

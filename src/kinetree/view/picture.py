@@ -16,7 +16,7 @@ from .shapes import Source
 LIGHT = np.array([0.45, -0.35, 1.0]) / np.linalg.norm([0.45, -0.35, 1.0])
 FIELD_OF_VIEW = np.deg2rad(40.0)
 SMOOTH = 2  # Each pixel is the mean of SMOOTH × SMOOTH finer ones: smooth edges.
-MARGIN = 1.06  # The picture shows this many times the size of what it frames.
+MARGIN = 1.06  # size of the picture over the size of the shown objects
 CHUNK_PIXELS = 3_000_000  # pixels that triangles may cover, tested at once: about 300 MB
 LINE_WIDTH = 2.2  # pixels; of mechanisms that are drawn as lines
 FRAMES_PER_SECOND = 25  # pictures in a second of a film

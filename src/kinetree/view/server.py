@@ -1,4 +1,4 @@
-"""A small web server for one page: its files, its numbers, what it asks for, and a stream of states."""
+"""A small web server for one page: its files, its numbers, its requests, and a stream of states."""
 
 import json
 import socket

@@ -156,7 +156,7 @@ def box_around(solid: Solid) -> tuple[np.ndarray, np.ndarray]:
 
 
 def simplified(solid: Solid, triangles: int) -> Solid:
-    """The surface with at most so many triangles: corners in the same cell of a grid become one."""
+    """The surface with a limited number of triangles: corners in the same cell of a grid become one."""
     if len(solid.points) <= triangles:
         return solid
     low, size = solid.bounds[0], np.maximum(solid.extents, 1e-30)  # as many cells along a thin side as along a long one

@@ -119,7 +119,7 @@ def answered_change(
 
     Arguments:
         kinds, between, linked, joins: as for `newton`.
-        loaded: whether the matrix has the loads of an integrator; None where there are none.
+        loaded: whether the matrix has the loads of an integrator; None if there are none.
     """
     kinds, between = [k.linearised for k in kinds], [(k.linearised, dim) for k, dim in between]
 

@@ -58,7 +58,7 @@ class Kind(NamedTuple):
     rows: tuple[int, ...] = (0,)  # columns of the rows whose motion counts
     couples: bool = False  # True if it touches two rows: then the tree does not carry it
     links: bool = False  # True if links carry it (links.py)
-    moves: Memory = ROW  # the blocks of what it moves
+    moves: Memory = ROW  # the layout of the blocks that it moves
     listed: str = ""  # the name of the list of those that act
     keeps: tuple[Slots, ...] = ()  # w at x, and at the end of the full step; if not kept, w is found from the motion
     end: Slots | None = None  # where forces are kept if friction does not slip: after the constraint's own slots
@@ -87,7 +87,7 @@ class Kind(NamedTuple):
 
     @property
     def acting(self) -> dict[str, Any]:
-        """What tells a loop which constraints act."""
+        """The condition of a loop over active constraints."""
         return {"when": self.when, "follows": self.listed}
 
     def with_total(self, plan: Plan) -> np.ndarray:
@@ -102,12 +102,12 @@ class Kind(NamedTuple):
 
     @property
     def now(self) -> tuple[Slots, ...]:
-        """What tells w at x."""
+        """The slots from which w at x is computed."""
         return self.keeps[:1] or self.at(0)
 
     @property
     def ahead(self) -> tuple[Slots, ...]:
-        """What tells w at the end of the full step, after constraints were compared."""
+        """The slots from which w at the end of the full step is computed, after constraints were compared."""
         return self.keeps[1:] or self.at(1)
 
     def w(self, known: Any, kept: tuple, reads: tuple) -> tuple:

@@ -1,4 +1,4 @@
-"""Links in the program: strings and frames from a state to constraints, and what they add to a round of Newton."""
+"""Links in the program: strings and frames, from a state to constraints, and their parts of a round of Newton."""
 
 from . import delassus, frames, loops, spans, string_actuators, string_lengths, strings
 from .features import Linking

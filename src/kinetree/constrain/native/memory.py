@@ -220,7 +220,7 @@ def coupled_memory(dim: int) -> Memory:
 
 
 def point_memory(dim: int) -> Memory:
-    """A point of contact of so many dimensions; ref[0] begins as the distance. w is J x − ref, w_new J x_new − ref."""
+    """A point of contact with `dim` dimensions; ref[0] begins as the distance. w is J x − ref, w_new J x_new − ref."""
     own = (0.0,) * dim
     return in_banks(Memory(point=POINT, ref=own, w=own, w_new=own))
 

@@ -135,7 +135,7 @@ def outward_rows(plan: Plan, rooted: bool) -> np.ndarray:
 
 
 def outward(rooted: bool) -> list[Part]:
-    """The new x, and what it changes; `rooted`: first that of free roots."""
+    """Find the new x, and its changes; `rooted`: first that of free roots."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         above, change, S, pivot, x = reads

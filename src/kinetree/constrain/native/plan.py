@@ -282,7 +282,7 @@ class Plan:
 
     @property
     def passes_to(self) -> np.ndarray:
-        """First slots of the blocks into which rows put what they leave to their parents."""
+        """First slots of the blocks into which rows put the state for their parents."""
         return np.where(self.merges > 0, self.held[np.maximum(self.parent, 0)], self.held)
 
     # -- constraints --------------------------------------------------------------------------------------------------

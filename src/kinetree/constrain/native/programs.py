@@ -33,7 +33,7 @@ class Goal(Enum):
     DYNAMICS = auto()  # accelerations, and the forces of all constraints
     FORCES = auto()  # the forces of all constraints at given accelerations
     CONTACTS = auto()  # where shapes touch
-    BALANCE = auto()  # the same as FORCES, and what is left of the balance of forces: for derivatives
+    BALANCE = auto()  # the same as FORCES, and the residual of the balance of forces, for derivatives
     MOTIONS = auto()  # how points of contact that are searched for move with their shapes
     ANSWER = auto()  # how accelerations answer small forces, constraints being as they are at given ones
 

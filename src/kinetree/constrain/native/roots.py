@@ -89,7 +89,7 @@ def _resisting(held: Held, axes: Mat3, resistance: tuple) -> ArticulatedInertia:
 
 
 def root_load(reads: tuple) -> tuple[ArticulatedInertia, Force]:
-    """What the body resists with its joint, and the force on it: from what it holds, axes, resistances and pushes."""
+    """The resistance of the body with its joint, and the force on it: from its block, axes, resistances and pushes."""
     held, axes, numbers = reads[0], Mat3(*reads[1], *reads[2], *reads[3]), reads[4:]
     push = numbers[ROWS : 2 * ROWS]
     force = Force(axes.t_mul(Vec3(*push[:3])), axes.t_mul(Vec3(*push[3:])))

@@ -62,7 +62,7 @@ class Solver:
     plan: Plan = field(metadata={"static": True})
     smooth: tuple[Any, ...] = ()  # constants of the program for derivatives, where there is one
     answers: tuple[Any, ...] = ()  # of the one that answers changes, where accelerations are asked for
-    seen: tuple[Any, ...] = ()  # and of the one that tells how contacts move, where they are searched for
+    seen: tuple[Any, ...] = ()  # constants of the program for motions of contacts that need a search
 
     @property
     def differentiable(self) -> bool:
@@ -83,7 +83,7 @@ class Solver:
         )
 
     def _at_once(self, inputs: tuple) -> tuple | None:
-        """The outputs on plain NumPy arrays by a builtin, made at the first call; None where there is none."""
+        """The outputs on plain NumPy arrays by a builtin, made at the first call; None if there is none."""
         if not all(type(x) is np.ndarray for x in inputs):
             return None
         kept = self.__dict__

@@ -36,7 +36,7 @@ def clear_lengths() -> Part:
 
 
 def fixed_tendons() -> Part:
-    """Entries of fixed tendons, which are numbers, and what they add to lengths."""
+    """Entries of fixed tendons, which are constants, and their terms of lengths."""
 
     def step(coefficient: Any, _: tuple, reads: tuple) -> tuple:
         return (coefficient,), (coefficient * reads[0][0],), ()

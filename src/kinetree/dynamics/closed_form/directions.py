@@ -31,7 +31,7 @@ class Function:
     Arguments:
         value: (parameters, *state) -> result.
         linear: (parameters, state, which, result) -> a linear function of the directions of those of the state that
-            `which` lists; None where matrices would be too large.
+            `which` lists; None if matrices would be too large.
         gradient: (parameters, state, owed) -> gradients by the state, if there is a special way to find them.
     """
 

@@ -51,7 +51,7 @@ class Articulated(NamedTuple):
 
     inertia: ArticulatedInertia
     bias: Force
-    scale: Scale | None  # of what children passed, a body's own inertia being exact; None where no d can be zero
+    scale: Scale | None  # of what children passed, a body's own inertia being exact; None if no d can be zero
 
     @staticmethod
     def zero_like(s: Scalar) -> "Articulated":
@@ -147,7 +147,7 @@ def exceeds_rounding(d: Scalar, went_in: Scalar) -> Scalar:
 
 
 def firm(d: Scalar, went_in: Scalar) -> Scalar:
-    """d, or NaN where it is no more than rounding error of what went into it. 1m."""
+    """d, or NaN if it is only the rounding error of the numbers that went into it. 1m."""
     return jnp.where(exceeds_rounding(d, went_in), d, jnp.full_like(d, jnp.nan))
 
 
@@ -181,7 +181,7 @@ def scale_passed(axis: Axis, mass: Scalar | None, whole: Articulated, p: Pivot) 
 
 
 def without_joint(I: ArticulatedInertia, axis: Axis, armature: Scalar, p: Pivot) -> ArticulatedInertia:
-    """I − U Uᵀ/d, what is left of I where the joint moves freely. 27m 21a.
+    """I − U Uᵀ/d: the rest of I if the joint moves freely. 27m 21a.
 
     Along its own axis a joint feels only its rotor inertia: (I − U Uᵀ/d) S = U armature/d. For a hinge or a slider
     without a rotor that is six zeros. They are put in as such, so that programs that know of them skip the products

@@ -65,7 +65,7 @@ def _compliances(C: Matrix) -> list[tuple[Scalar, Vector]]:
     left = [list(row) for row in C]
     zero, one = jnp.zeros_like(C[0][0]), jnp.ones_like(C[0][0])
     negligible = ROUNDINGS * float(jnp.finfo(zero.dtype).eps)
-    share = [jnp.where(C[k][k] > 0, 1 / jnp.where(C[k][k] > 0, C[k][k], one), zero) for k in SIX]  # of what is left
+    share = [jnp.where(C[k][k] > 0, 1 / jnp.where(C[k][k] > 0, C[k][k], one), zero) for k in SIX]  # of the rest
     parts = []
     for _ in SIX:
         best, d, column, taken = left[0][0] * share[0], left[0][0], left[0], [True, *[False] * 5]

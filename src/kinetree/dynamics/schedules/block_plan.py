@@ -80,7 +80,7 @@ class TopPlan(Region):
         own, rows, first = self.arrays["load"][:, : INERTIA.num_leaves], blocks.rows, self.first
         there = np.add.reduceat(rows >= 0, first)  # rows of each lane
         total = np.add.reduceat(own, first)
-        of_all = total.sum((0, 2))[:, None] / there.sum()  # for chunks of nothing but inner rows of a joint
+        of_all = total.sum((0, 2))[:, None] / there.sum()  # for chunks with only inner rows of a joint
         mean = np.where(total[:, :1] > 0, total / np.maximum(there, 1)[:, None], of_all)
         last = own[first[:, None] + np.maximum(there, 1) - 1, :, np.arange(lanes)].transpose(0, 2, 1)
         links, rows_of = np.ascontiguousarray(np.concatenate([last, mean], 1)), np.zeros(lanes, np.int32)

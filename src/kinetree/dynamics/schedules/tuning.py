@@ -1,8 +1,8 @@
 """Thresholds of the schedules, and of the matrices and derivatives beside them.
 
-Each has its unit, what it separates, and the measurement behind it. The benchmark that measures it again is named in
-brackets: `python -m benchmarks --filter <name>` for names with a stroke, and million, lynghus_crba; for the others
-`python -m benchmarks.<name>`. benchmarks/NOTES.md has the figures.
+Each has its unit, the two cases that it separates, and the measurement behind it. The benchmark that measures it again
+is named in brackets: `python -m benchmarks --filter <name>` for names with a slash, and million, lynghus_crba; for the
+others `python -m benchmarks.<name>`. benchmarks/NOTES.md has the figures.
 """
 
 # -- lanes or passes over the whole tree -------------------------------------------------------------------------------
@@ -26,7 +26,7 @@ WRITTEN_OUT_MAX_TURNS = 450  # turns of all loops; beyond, compiling takes longe
 WOVEN_MAX_TURNS = 2000  # turns; weaving more takes over 20 ms, and caches hold little of longer programs [h200/]
 
 # -- matrices over pairs of rows ---------------------------------------------------------------------------------------
-PAIRS_MAX_ROWS = 64  # rows; up to so many, walking the pairs of H is the fastest everywhere [lynghus_crba]
+PAIRS_MAX_ROWS = 64  # rows; for smaller trees, walking the pairs of H is always the fastest [lynghus_crba]
 PAIRS_MAX_COUNT = 2**18  # pairs a state; native lanes walk them faster than factors are multiplied [lynghus_crba]
 PAIRS_SHARING_STATES = 16  # states that may share a longer walk over pairs [lynghus_crba]
 ZERO_FILL_RATIO = 8  # entries of H to an ancestor pair; from here on the zeros are filled first [lynghus_crba]
@@ -38,7 +38,7 @@ FACTORS_MAX_TURNS = 2**24  # turns; the longest table of triples or pairs that a
 DENSE_LANES_MAX_ROWS = 128  # rows of a matrix that a lane factors: 350 000 turns, 6 MB; it grows as n³ [ltdl]
 DENSE_MAX_ROWS = 2**13  # rows; larger trees have no dense matrix [ltdl]
 DENSE_BLOCK_ROWS = 64  # rows whose own factor XLA finds row by row; all else is products of matrices [ltdl]
-DENSE_PANELS = 4  # loops over blocks, each on what is left; one alone multiplies three times as much [ltdl]
+DENSE_PANELS = 4  # loops over blocks, each on the remaining part; a single loop multiplies three times as much [ltdl]
 DCA_TILE_JOINTS = 256  # joints that divide and conquer assembles at once; more take memory, not less time [yang_links/]
 
 # -- mimic joints and derivatives --------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ def _chooser_text() -> Caller:
 
 @once
 def _code() -> MachineCode | None:
-    """The machine code of such builtins; None where there can be none."""
+    """The machine code of such builtins; None if there can be none."""
     if not native_enabled() or not has_functions((*API, "PyCFunction_NewEx")):
         return None
 
@@ -147,7 +147,7 @@ def _code() -> MachineCode | None:
 
 
 def chooser(table: dict[tuple, Any], names: Sequence[str], usual: Sequence[Any], arrays: int, positional: int) -> Any:
-    """A builtin that calls what `table` has for the facts of a call; None where there is none.
+    """A builtin that calls what `table` has for the facts of a call; None if there is none.
 
     `names` are those of all parameters, of which the first ones are `arrays`; the others are facts. `usual` are the
     values of those that are not given, but the first parameter, which has to be. A key of the table are the facts, and

@@ -43,7 +43,7 @@ def module_text(program: Program, dtype: np.dtype, width: int) -> str:
 
 
 def frame_texts(program: Program, jaxprs: list[Any], dtype: np.dtype, width: int, apart: dict[int, str]) -> list[str]:
-    """Modules of all but the loops `apart`: long ones are three, for threads that compile them side by side."""
+    """Modules of everything except the loops `apart`. Long programs are three modules, which threads compile."""
     finite, frame = finite_text(dtype, width), _frame(program, jaxprs, dtype, width, apart)
     if sum(text.count("\n") for text in frame.together) <= tuning.ONE_MODULE_MAX_LINES:
         return [lane_module(finite, *frame.together)]

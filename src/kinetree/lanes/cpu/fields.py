@@ -322,7 +322,7 @@ def _text() -> str:
 
 @once
 def _code() -> MachineCode | None:
-    """The machine code of such builtins; None where there can be none."""
+    """The machine code of such builtins; None if there can be none."""
     needed = (*API, "PyCFunction_NewEx", "PyType_GetSlot")
     if not native_enabled() or not has_functions(needed) or not new_array() or not set_base():
         return None
@@ -349,7 +349,7 @@ def over_fields(
     width: int,
     most: int,
 ) -> Any:
-    """A builtin on an object of a type and on arguments, which returns such an object; None where there is none.
+    """A builtin on an object of a type and on arguments, which returns such an object; None if there is none.
 
     `call` is the builtin of a program. Its inputs are those of `inputs` that are passed, which come first; the first
     one is a field, with an axis of numbers. `parts` are fields of the result that are columns of the output, which has

@@ -167,7 +167,7 @@ def _parts(code: bytes) -> Iterator[bytes]:
 
 
 def cpu_target(name: str, made_from: Any, dtype: str, text: Callable[[np.dtype, int], str]) -> str | None:
-    """Name of the FFI target for the handler of a module; None where there can be none.
+    """Name of the FFI target for the handler of a module; None if there can be none.
 
     `text` writes the module for a dtype and the numbers in a vector.
     """

@@ -50,7 +50,7 @@ def run_program(
     teams: Teams | None = None,
     written: Program | None = None,
 ) -> tuple | None:
-    """Outputs of a program on traced arrays; None where there is no native body. Threads take lanes, not turns."""
+    """Outputs of a program on traced arrays; None if there is no native body. Threads take lanes, not turns."""
     lanes, dtype = inputs[0].shape[0], inputs[0].dtype
     name = _target(program, np.dtype(dtype).name)
     code = compiled_program(program, np.dtype(dtype).name)

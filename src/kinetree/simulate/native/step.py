@@ -230,7 +230,7 @@ def driven(v: StepVariant) -> list[Part | Again]:
 
 
 def forces(v: StepVariant, told: int | None = None) -> list[Part | Again]:
-    """From a state to all forces but those of constraints, and how soft these are; `told`: contacts are inputs."""
+    """From a state to all forces except those of constraints, and their softness; `told`: contacts are inputs."""
     f = v.features
     pushes = [kinematics.applied(v.inputs.index("f_ext"))] if v.external else []
     sticky = [drive for drive in v.drives if drive.on == "body"]

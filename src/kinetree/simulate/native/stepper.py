@@ -132,7 +132,7 @@ class Stepper:
         return self.split(whole, state)
 
     def direct(self, dtype: np.dtype, count: int, lanes: int) -> Any:
-        """A builtin on NumPy arrays in the order of the inputs, for `count` steps; None where there is none.
+        """A builtin on NumPy arrays in the order of the inputs, for `count` steps; None if there is none.
 
         It returns the output, or None for arrays that are not plain, or where a number is not finite. `lanes` is about
         how many there will be.
