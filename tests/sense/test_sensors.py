@@ -143,3 +143,22 @@ def test_actuators_that_are_switched_off_have_a_length(actuation):
     found = np.concatenate(list(kt.sensors(model, state, np.ones(2)).values()))
     np.testing.assert_allclose(found, d.sensordata, atol=1e-14)
     np.testing.assert_array_equal(kt.advance(model, state, np.ones(2)).act, d.act)
+
+
+def test_sensors_where_nothing_moves():
+    """They failed: there are no rows to pick from."""
+    m = compiled("""<mujoco><worldbody><site name="s" pos="0 1 2"/><body name="hand" mocap="true" pos="1 0 0"/>
+      </worldbody>
+      <sensor><framepos objtype="site" objname="s" reftype="body" refname="hand"/><gyro site="s"/></sensor></mujoco>""")
+    d, model = mujoco.MjData(m), ours(m)
+    mujoco.mj_forward(m, d)
+    found = kt.sensors(model, kt.initial_state(model))
+    np.testing.assert_allclose(np.concatenate(list(found.values())), d.sensordata, atol=1e-15)
+
+
+def test_a_zone_that_is_a_mesh_is_told():
+    """Loading failed with a KeyError."""
+    with pytest.warns(kt.io.NotModelled, match=r"sensors \(touch\): 1"):
+        kt.load("""<mujoco><asset><mesh name="m" vertex="0 0 0  1 0 0  0 1 0  0 0 1"/></asset><worldbody><body><joint/>
+          <geom size="0.1"/><site name="s" type="mesh" mesh="m"/></body></worldbody><sensor><touch site="s"/></sensor>
+          </mujoco>""")

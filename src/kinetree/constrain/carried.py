@@ -49,7 +49,7 @@ def ends(model: Model, rows: Carried, bodies: np.ndarray, place: Any, turn: Any,
 def row_ends(rows: Carried, row: np.ndarray, place: Any, turn: Any, position_of: np.ndarray) -> End:
     """Ends that are given by rows; BASE is the base."""
     dtype = rows.pose.position.x.dtype
-    at = np.where(row >= 0, position_of[np.maximum(row, 0)], 0)
+    at = np.append(position_of, 0)[row]  # BASE is the last
     pose, velocity, rates = pick(tuple(rows), at)
     own, local = Vec3(*columns(place, dtype)), Quaternion(*columns(turn, dtype))
     turned = pose.orientation.turn

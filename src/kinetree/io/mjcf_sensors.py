@@ -92,7 +92,9 @@ def read_sensors(
             reference = _mount(m, int(m.sensor_reftype[i]), int(m.sensor_refid[i]), ours)
         several = of == ACTUATOR and m.sensor_dim[i] != 1
         late = any(np.any(getattr(m, f"sensor_{x}", np.zeros(m.nsensor))[i]) for x in ("delay", "interval"))
-        if kind not in KINDS or mount is None or several or late:
+        zoned = kind == "touch" or (kind == "contact" and of == SITE)
+        strange = zoned and int(m.site_type[number]) not in ZONES  # the inside of a mesh
+        if kind not in KINDS or mount is None or several or late or strange:
             report.ignored[f"sensors ({kind})"] += 1
             continue
         name = m.sensor(i).name or f"sensor_{i}"
@@ -100,7 +102,7 @@ def read_sensors(
             name += "_"
         taken.add(name)
         zone = None
-        if kind == "touch" or (kind == "contact" and of == SITE):
+        if zoned:
             zone = ZONES[int(m.site_type[number])], tuple(map(float, m.site_size[number]))
         found.append(
             Sensor(
