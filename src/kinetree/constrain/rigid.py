@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import register_dataclass
 
-from kinetree.dynamics.loops.rows import LoopRows, layed, wanted
+from kinetree.dynamics.loops.rows import LoopRows, row_layout, wanted
 from kinetree.dynamics.matrices.semidefinite import SemidefiniteFactors, factor, scale_of, solve_factored
 from kinetree.model import Loops
 from kinetree.spatial import Force, Scalar
@@ -103,4 +103,4 @@ def rigid_rows(laid: Layout, loops: Loops, rows: LoopRows) -> Rigid:
     """Rows of a state, by position."""
     by_row = jnp.transpose(rows.G, (2, 1, 0))
     G = jnp.zeros((laid.positions, *by_row.shape[1:]), by_row.dtype).at[laid.position_of].set(by_row)  # zero elsewhere
-    return Rigid(G, wanted(loops, rows).T, tuple(layed(loops).classes.tolist()))
+    return Rigid(G, wanted(loops, rows).T, tuple(row_layout(loops).classes.tolist()))

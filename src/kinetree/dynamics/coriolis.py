@@ -53,7 +53,7 @@ MOTION, FORCE = Motion(ZERO3, ZERO3), Force(ZERO3, ZERO3)
 PRODUCT = VelocityProduct(Mat3(*9 * (0.0,)), ZERO3)
 
 
-def owed(S: Motion, rate: Motion, I: Inertia, B: VelocityProduct) -> tuple[Force, Vec3, Force]:
+def coriolis_terms(S: Motion, rate: Motion, I: Inertia, B: VelocityProduct) -> tuple[Force, Vec3, Force]:
     """The terms of a row for pairs with the rows that carry it: I Ṡ + B S, the angular part of Bᵀ S, and I S."""
     return I @ rate + B.twice(S) * 0.5, B.transposed_twice(S) * 0.5, I @ S
 
@@ -92,7 +92,7 @@ def coriolis_lanes(quaternions: bool) -> LaneAlgorithm:
     def inward(_: tuple, __: tuple, reads: tuple) -> tuple:
         S, I, B, v = reads
         rate = v.cross(S)
-        force, back, momentum = owed(S, rate, I, B)
+        force, back, momentum = coriolis_terms(S, rate, I, B)
         return (rate, force, back, momentum), (I, B), (S.dot(force),)
 
     def pair(_: tuple, __: tuple, reads: tuple) -> tuple:

@@ -24,7 +24,7 @@ from .target import define_eager
 Axes = tuple[int | None, ...]
 
 
-class Bounded(NamedTuple):
+class BoundProgram(NamedTuple):
     """A program with all that it needs except its inputs. The names are those of `run`."""
 
     program: Program
@@ -136,7 +136,7 @@ def _moved(call: _Call, primals: Any, tangents: Any) -> tuple:
     return _still(call, fixed, linear), LINEAR.bind(*fixed, *moved, call=call)
 
 
-def run_change(forward: Bounded, backward: Bounded, fixed: tuple, linear: tuple) -> tuple:
+def run_change(forward: BoundProgram, backward: BoundProgram, fixed: tuple, linear: tuple) -> tuple:
     """How outputs of `forward` on inputs (lanes, width) move with the last of these, in which it is linear.
 
     The values are zero, those of the linear inputs do not count, and nothing moves with the `fixed` ones. `backward`

@@ -16,7 +16,7 @@ from kinetree._unknown import require_word
 from kinetree.constrain.moving import jvp_of_moving
 from kinetree.dynamics.positive import require_solution
 from kinetree.dynamics.schedules.choose import note
-from kinetree.dynamics.schedules.whole import used
+from kinetree.dynamics.schedules.whole import use_operands
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral, require_state
 from kinetree.model.arguments import evaluate, evaluate_for, is_traced, require_shapes
 from kinetree.model.fork import require_xla
@@ -73,7 +73,7 @@ def _taken(take: Step, model: Model, state: State, drive: Drive) -> State:
     """One step. A huge model comes with `drive`."""
     if drive.known is None:
         return take(model, state, drive)
-    with used(drive.known.operands):
+    with use_operands(drive.known.operands):
         return take(drive.known.known.model, state, drive)
 
 

@@ -283,7 +283,7 @@ def bounded(implicit: bool, carries: bool) -> list[Part]:
     return [sums, Part(brake, turns, gears)]
 
 
-def activated(drive: DriveGroup, field: str, rate: str) -> Part:
+def advance_activations(drive: DriveGroup, field: str, rate: str) -> Part:
     """Activations at the end of a step, from a field and a rate."""
 
     def step(known: Motor, _: tuple, reads: tuple) -> tuple:

@@ -18,7 +18,7 @@ from .parts import Part, table
 CARRIED = Memory(force=FORCE, tau=0.0)  # of a row: the weight that is carried of all that hangs from it
 
 
-def carried() -> list[Part]:
+def carry_weights() -> list[Part]:
     """The force of each row that carries weight, after poses are known."""
     clear = Loop(lambda *_: ((Force(ZERO3, ZERO3),), (), ()), 1, NOTHING, writes=(CARRIED.at(0, "force"),))
 

@@ -46,7 +46,7 @@ FORESEEN = 100.0  # safety factor on the largest ρᵀ G A⁻¹ Gᵀ ρ / ρᵀ 
 MOST_TURNS = 200  # turns of conjugate gradients; without rounding, the active rows plus two are enough
 
 
-def present(kind: Kind, known: Any, reads: tuple) -> tuple[tuple, Response]:
+def state_before_step(kind: Kind, known: Any, reads: tuple) -> tuple[tuple, Response]:
     """What a contact keeps, and its response before the step; the rest of what was read is the caller's."""
     n = len(kind.own)
     kept = reads[:n]
@@ -61,7 +61,7 @@ def beginning(kind: Kind, dim: int) -> Part:
     """Put the present forces of the contacts on the tree, before it is swept."""
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        kept, r = present(kind, known, reads)
+        kept, r = state_before_step(kind, known, reads)
         one, two = both_forces(kept[0], kept[3], r.force)
         return (r.force, r.force), (-one, -two), ()
 
@@ -78,7 +78,7 @@ def find_residual(kind: Kind, dim: int) -> Part:
     """Find ρ = g − C w − λ, with w after the tree was solved with the forces λ."""
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        kept, r = present(kind, known, reads)
+        kept, r = state_before_step(kind, known, reads)
         new, force = tuple(reads[-3:-1]), reads[-1]
         bent = times(r.curvature, kind.residual(known, kind.bare(kept), new))
         rest = tuple(g - c - f for g, c, f in zip(r.pull, bent, force, strict=True))
@@ -125,7 +125,7 @@ def choose_direction(kind: Kind, dim: int) -> Part:
     """Choose the next direction; find its effect on the residual (in the place of `moved`), and its curvature."""
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        _, r = present(kind, known, reads)
+        _, r = state_before_step(kind, known, reads)
         rest, way, moves, moved, state = reads[-5:]
         way = tuple(a + state.beta * b for a, b in zip(rest, way, strict=True))
         moves = tuple(a + state.beta * b for a, b in zip(moved, moves, strict=True))
@@ -202,7 +202,7 @@ def solve_tree(links: bool, rigid: bool) -> list[Part]:
         return table(plan.row(rows), plan.reply(rows), plan.reply_up(rows))
 
     asks = "wanted" if rigid else ""
-    between = correct_solution(True, asks, _state("closing")) if links else [roots.replied()]
+    between = correct_solution(True, asks, _state("closing")) if links else [roots.reply_of_roots()]
     return [Part(back, lambda plan: turns(plan)[::-1].copy()), *between, Part(out, turns)]
 
 
@@ -273,7 +273,7 @@ def measure_step(links: bool) -> list[Part]:
     def turns(plan: Plan) -> np.ndarray:
         return table(*(f(_swept_rows(plan, links)) for f in (plan.up, plan.row, plan.total)))
 
-    return [Part(none, Plan.totals), *([] if links else [roots.measured(when, norm)]), Part(loop, turns)]
+    return [Part(none, Plan.totals), *([] if links else [roots.measure_roots(when, norm)]), Part(loop, turns)]
 
 
 # -- what to do next --------------------------------------------------------------------------------------------------

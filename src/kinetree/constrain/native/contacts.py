@@ -149,7 +149,7 @@ def place_slots(rows: int) -> tuple[Slots, ...]:
     return tuple(ROW.at(k, "pose") for k in range(rows))
 
 
-def colliding(kinds: tuple[str, str], moving: int, single: bool = False, crowded: bool = False) -> Part:
+def collide_pairs(kinds: tuple[str, str], moving: int, single: bool = False, crowded: bool = False) -> Part:
     """The loop over the pairs of some kinds; of those that were asked whether they are near, where it pays."""
     function = collider(kinds, single)
     count, both, by_pool = function.points, moving == BOTH, kinds not in BY_FORMULA
@@ -271,7 +271,7 @@ def contact_list(dim: int, coupled: bool) -> str:
     return f"{'coupled' if coupled else 'contact'} {dim}"
 
 
-def softening(dim: int, elliptic: bool, power: int | None) -> Part:
+def soften_contacts(dim: int, elliptic: bool, power: int | None) -> Part:
     """Reference accelerations and stiffness of all points of a number of dimensions."""
     memory = point_memory(dim)
 
@@ -316,7 +316,7 @@ def surface_constants(dim: int, model: Model, plan: Plan, known: Known, coupled:
     return Surface(split, weight, plan.world.impratio, sign)
 
 
-def reporting(array: int, coupled: bool) -> Part:
+def report_points(array: int, coupled: bool) -> Part:
     """Positions in the world, frames, depths and distances of points, after they were found.
 
     Of those with the static world, or of those between two moving bodies.

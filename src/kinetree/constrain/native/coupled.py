@@ -45,7 +45,7 @@ def both_forces(point: Point, other: Vec3, f: tuple) -> tuple[Force, Force]:
     return force_on_body(point, -1.0, f), force_on_body(seen_from(point, other), 1.0, f)
 
 
-def softening(dim: int, elliptic: bool, power: int | None) -> Part:
+def soften_coupled_contacts(dim: int, elliptic: bool, power: int | None) -> Part:
     """Reference accelerations and stiffness of contacts between moving bodies."""
     memory = coupled_memory(dim)
 

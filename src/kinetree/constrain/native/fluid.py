@@ -63,7 +63,7 @@ def box_constants(model: Model, plan: Plan, known: Known) -> FluidBox:
     return FluidBox(at, Vec3(*size), wind, fluid.density, fluid.viscosity)
 
 
-def in_fluid() -> Part:
+def add_fluid_forces() -> Part:
     """The forces of the fluid on all boxes, added to the forces on their rows."""
 
     def step(box: FluidBox, _: tuple, reads: tuple) -> tuple:

@@ -95,7 +95,7 @@ def still_end(own: Placement) -> tuple[LaneEnd, Vec3]:
     return LaneEnd(own.orientation, own.position, zero, zero, zero, zero), zero
 
 
-def softening(size: int, moves: Moves, power: int | None) -> Part:
+def soften_frames(size: int, moves: Moves, power: int | None) -> Part:
     """Stiffness, references and arms; while accelerations without x are known."""
     memory = frame_memory(size)
 
@@ -234,7 +234,7 @@ def _stiffness(size: int) -> tuple[Slots, ...]:
     )
 
 
-def pushed_links(size: int) -> Part:
+def spread_frame_forces(size: int) -> Part:
     """Unit forces along the directions, times the root of their stiffness, on the carriers of the links."""
     own, moves, groups = _own(size), (True, True), size // WIDTH
 

@@ -3,7 +3,7 @@
 At the solution x of H x = b + Jᵀ f(J x − a_ref) the residual r(x) of the balance is zero. If the problem changes, r
 changes at a fixed x, and x changes by −A⁻¹ of that, with Newton's matrix A = H + Jᵀ C J. The residual is a program
 without repeats, which can run backwards (`left_over`). A⁻¹ is one round of Newton's method with the curvatures of
-constraints at the solution (`answered_change`), and it is symmetric. The acceleration of an integrator that takes loads
+constraints at the solution (`solve_change`), and it is symmetric. The acceleration of an integrator that takes loads
 L at the end of a step, (H + L) α = H x, follows in the same way.
 """
 
@@ -110,7 +110,7 @@ def left_over_of_step(array: int) -> list[Part]:
     ]
 
 
-def answered_change(
+def solve_change(
     kinds: list[Kind], between: list[tuple[Kind, int]], linked: Linked, joins: bool, loaded: bool | None = None
 ) -> list[Part | Again]:
     """A⁻¹ b, in `x_new`, with curvatures of constraints at `x` and w.
@@ -145,13 +145,13 @@ def answered_change(
     return [Part(flag, once), at_rest(), *looks, Again(round_, fixed("going").offset, 1)]
 
 
-def given_rows(array: int, to: str) -> Part:
+def copy_rows(array: int, to: str) -> Part:
     """Put an input of all rows into their slots."""
     loop = Loop(lambda _, x, __: (x, (), ()), 2, NOTHING, writes=(ROW.at(0, to),), inputs=(Lane(array, 1),))
     return Part(loop, lambda plan: table(plan.row(np.arange(plan.n)), np.arange(plan.n)))
 
 
-def put_out(field: str, array: int) -> Part:
+def output_rows(field: str, array: int) -> Part:
     """Output a field of all rows."""
     loop = Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(ROW.at(0, field),), outputs=(Lane(array, 1),))
     return Part(loop, lambda plan: table(plan.row(np.arange(plan.n)), np.arange(plan.n)))

@@ -21,7 +21,7 @@ from kinetree.lanes import Loop, Slots
 from kinetree.spatial import ArticulatedInertia, Mat3, Motion, Vec3
 
 from ..groups import six_by_six
-from .conjugate import present
+from .conjugate import state_before_step
 from .contacts import frame
 from .coupled import COLUMNS, HELD1, HELD2, both_forces, seen_from
 from .joined_factors import dot, factored, joined_of, substituted
@@ -100,7 +100,7 @@ def add_points(kind: Kind, finishes: bool) -> Part:
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         own, swapped = known
-        kept, r = present(kind, own, reads)
+        kept, r = state_before_step(kind, own, reads)
         point, other, swap = kept[0], kept[3], swapped != 0
         g, H = kind.constant(r, kept), r.curvature
         if finishes:

@@ -75,7 +75,7 @@ def _joints(model: Model, plan: Plan) -> JointSoftness:
     return plan.world.joints or JointSoftness.default(plan.n)
 
 
-def limits(power: int | None) -> list[Part]:
+def soften_limits(power: int | None) -> list[Part]:
     """Find which limits are reached, and the softness of these."""
 
     def beyond(known: LimitStart | SoftLimit, q: Any) -> Any:
@@ -112,7 +112,7 @@ def limits(power: int | None) -> list[Part]:
     return [Part(found, turns, reach), Part(soft, turns, constants)]
 
 
-def losses(power: int | None) -> Part:
+def soften_losses(power: int | None) -> Part:
     """Find the softness of friction losses."""
 
     def step(known: Loss, _: tuple, reads: tuple) -> tuple:

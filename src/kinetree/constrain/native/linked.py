@@ -26,13 +26,13 @@ def length_parts(f: Linking) -> list[Part]:
     found = [string_lengths.clear_lengths()]
     if f.wrapped:
         found += [spans.points(), *map(spans.wraps, f.wraps), *map(spans.lines, f.wrapped)]
-        found += [*spans.entries(), *([spans.bending()] if f.bends else [])]
+        found += [*spans.entries(), *([spans.line_drifts()] if f.bends else [])]
     return [*found, *(p for kind in f.lengths for p in LENGTHS[kind]()), string_lengths.string_rates()]
 
 
 def frame_parts(f: Linking, power: int | None) -> list[Part]:
     """Parts for frames, their softness, and rigid loops, before the forces of motion are known."""
-    return [*(frames.softening(size, moves, power) for size, moves in f.frames), *loop_parts(f)]
+    return [*(frames.soften_frames(size, moves, power) for size, moves in f.frames), *loop_parts(f)]
 
 
 def loop_parts(f: Linking) -> list[Part]:
@@ -63,7 +63,7 @@ def linked_parts(f: Linking, finishes: bool, always: bool, asks: str = "wanted")
         [
             *delassus.clear_paths(),
             *of_strings,
-            *map(frames.pushed_links, tied),
+            *map(frames.spread_frame_forces, tied),
             *map(loops.spread_unit_forces, f.loops),
             *(loops.spread_follower_entries() if f.following else []),
             delassus.sweep_links(),

@@ -64,7 +64,7 @@ def placed_shapes(crowded: bool) -> list[Part]:
     return [placed(move) for move in ((True, False) if crowded else (True,))]
 
 
-def looks(kinds: tuple[str, str], moving: int, single: bool, crowded: bool) -> list[Part]:
+def near_tests(kinds: tuple[str, str], moving: int, single: bool, crowded: bool) -> list[Part]:
     """Tests of the pairs of some kinds: they set flags of points that may be near. All points are far at first."""
     count, many = collider(kinds, single).points, moving == BOTH or crowded
     memory = (coupled_memory if moving == BOTH else point_memory)(1)

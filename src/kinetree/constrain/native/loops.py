@@ -13,7 +13,7 @@ import numpy as np
 
 from kinetree._arrays import library
 from kinetree.dynamics.loops.held import LINEAR, LoopEnd, following_row, held_rows, wanted_of
-from kinetree.dynamics.loops.rows import layed
+from kinetree.dynamics.loops.rows import row_layout
 from kinetree.lanes import Lane, Loop, Slots
 from kinetree.model import Model, Placement
 from kinetree.spatial import Force, Quaternion, Vec3
@@ -238,7 +238,7 @@ def _proximal(model: Model, plan: Plan, known: Known) -> np.ndarray:
     """(blocks, 3): M, a small part of what a row would have that moves freely."""
     loops = model.loops
     assert loops is not None
-    weights, lay = inverse_weights(model), layed(loops)
+    weights, lay = inverse_weights(model), row_layout(loops)
     xp = library(weights.body, weights.dof)
     total = xp.zeros(0)
     if len(lay.loop):

@@ -151,7 +151,7 @@ def outward(rooted: bool) -> list[Part]:
         rows = outward_rows(plan, rooted)
         return table(plan.up(rows), plan.row(rows), plan.total(rows))
 
-    return [*([roots.answered()] if rooted else []), Part(loop, turns)]
+    return [*([roots.solve_roots()] if rooted else []), Part(loop, turns)]
 
 
 # -- what to do next --------------------------------------------------------------------------------------------------

@@ -13,17 +13,17 @@ from kinetree.model import Model
 from . import contacts, coupled, joints, kinematics, loops, roots, strings
 from .binding import Native, starting
 from .features import Features
-from .fluid import in_fluid
+from .fluid import add_fluid_forces
 from .gripping import gripping, with_turns
-from .implicit import answered_change, given_rows, left_over, put_out
+from .implicit import copy_rows, left_over, output_rows, solve_change
 from .kinds import Kind, contact, on_joint, pull_constraints, report_contact_forces
 from .linked import frame_parts, length_parts, link_kinds, linked_parts, pulling_parts
-from .looking import looks, placed_shapes
+from .looking import near_tests, placed_shapes
 from .memory import NOTHING, NUMBER, ROW, fixed
 from .newton import newton
 from .parts import Again, Part, once, table
 from .plan import Plan
-from .recalled import CLOSED_FORMS, recalling
+from .recalled import CLOSED_FORMS, read_points
 from .recalled import telling as telling_motions
 
 
@@ -76,7 +76,7 @@ class ConstraintVariant(NamedTuple):
 Q, QD = range(2)
 
 
-def copied(array: int, to: str) -> Part:
+def copy_input(array: int, to: str) -> Part:
     """Put an input of the rows into their slots."""
 
     def step(_: tuple, inputs: tuple, __: tuple) -> tuple:
@@ -126,7 +126,7 @@ def at_rest() -> Part:
     return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))))
 
 
-def guessed(quaternions: bool, warm: int | None) -> Part:
+def set_guess(quaternions: bool, warm: int | None) -> Part:
     """The first guess: what an array says, or rest."""
 
     def step(slide: Any, inputs: tuple, shift: tuple) -> tuple:
@@ -199,7 +199,7 @@ def force_parts(features: Features) -> list[Part]:
     springs = list(map(kinematics.springs, features.springs))
     springs += strings.springs_and_dampers() if features.linking.pulled else []
     rooted = [roots.bias(features.damped)] if features.quaternions else []
-    return [*springs, *([in_fluid()] if features.fluid else []), kinematics.bias(features.damped), *rooted]
+    return [*springs, *([add_fluid_forces()] if features.fluid else []), kinematics.bias(features.damped), *rooted]
 
 
 def touching_parts(features: Features, report: int | None = None, told: int | None = None) -> list[Part]:
@@ -208,12 +208,12 @@ def touching_parts(features: Features, report: int | None = None, told: int | No
     for kinds, moving in features.touches:
         if told is None or kinds in CLOSED_FORMS:
             given = kinds, moving, features.single, features.crowded
-            parts += [*looks(*given), contacts.colliding(*given)]
+            parts += [*near_tests(*given), contacts.collide_pairs(*given)]
         else:
-            parts.append(recalling(kinds, moving, features.single, told))
+            parts.append(read_points(kinds, moving, features.single, told))
     if report is not None:
-        parts += [contacts.reporting(report, False)] if features.dims else []
-        parts += [contacts.reporting(report, True)] if features.coupled else []
+        parts += [contacts.report_points(report, False)] if features.dims else []
+        parts += [contacts.report_points(report, True)] if features.coupled else []
     return parts
 
 
@@ -224,14 +224,14 @@ def constraint_parts(features: Features, report: int | None = None, told: int | 
 
 def softening_parts(features: Features) -> list[Part]:
     """Find the softness of all constraints."""
-    parts = [contacts.softening(dim, features.elliptic, features.power) for dim in features.dims]
-    parts += [coupled.softening(dim, features.elliptic, features.power) for dim in features.coupled]
-    parts += [strings.softening(kind, features.power) for kind in features.linking.strung]
-    parts += joints.limits(features.power) if features.limits else []
-    return parts + ([joints.losses(features.power)] if features.losses else [])
+    parts = [contacts.soften_contacts(dim, features.elliptic, features.power) for dim in features.dims]
+    parts += [coupled.soften_coupled_contacts(dim, features.elliptic, features.power) for dim in features.coupled]
+    parts += [strings.soften_strings(kind, features.power) for kind in features.linking.strung]
+    parts += joints.soften_limits(features.power) if features.limits else []
+    return parts + ([joints.soften_losses(features.power)] if features.losses else [])
 
 
-def pulled(kinds: list[Kind], features: Features) -> list[Part]:
+def pull_all(kinds: list[Kind], features: Features) -> list[Part]:
     """The forces of constraints, on rows and joints."""
 
     def clear(_: tuple, __: tuple, ___: tuple) -> tuple:
@@ -249,7 +249,7 @@ def pulled(kinds: list[Kind], features: Features) -> list[Part]:
     return [*parts, *before, *map(pull_constraints, kinds), *after]
 
 
-def answered(quaternions: bool) -> Part:
+def output_solution(quaternions: bool) -> Part:
     """Accelerations, forces of constraints on the joints, and all forces."""
 
     def total(slide: Any, _: tuple, reads: tuple) -> tuple:
@@ -267,7 +267,7 @@ def answered(quaternions: bool) -> Part:
     return Part(loop, turns, lambda model, *_: model.rows.slide[::-1])
 
 
-def counted(array: int) -> Part:
+def output_counts(array: int) -> Part:
     """Iterations and convergence."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -298,18 +298,24 @@ def solution_parts(v: ConstraintVariant) -> list[Part | Again]:
     put, told = {name: k for k, name in enumerate(v.outputs)}, at("motions") if v.recalls else None
     begin: list[Part | Again] = [
         coordinates(Q),
-        copied(QD, "qd"),
-        *([] if v.goal is Goal.ANSWER else [copied(at("tau"), "b")]),
+        copy_input(QD, "qd"),
+        *([] if v.goal is Goal.ANSWER else [copy_input(at("tau"), "b")]),
         *(kinematics.shifts() if f.quaternions else []),
-        guessed(f.quaternions, at("warm") if "warm" in v.inputs else None),
+        set_guess(f.quaternions, at("warm") if "warm" in v.inputs else None),
         *([following()] if "mimics" in f.linking.lengths else []),
         *motion_parts(f),
     ]
     if v.goal is Goal.ANSWER:
-        change = answered_change(kinds, between, linked_parts(f.linking, False, True), f.joined)
-        return [*begin, *constraint_parts(f), given_rows(at("change"), "b"), *change, put_out("x_new", put["answer"])]
+        change = solve_change(kinds, between, linked_parts(f.linking, False, True), f.joined)
+        return [
+            *begin,
+            *constraint_parts(f),
+            copy_rows(at("change"), "b"),
+            *change,
+            output_rows("x_new", put["answer"]),
+        ]
     if v.goal is Goal.FORCES:
-        return [*begin, *constraint_parts(f, None, told), *pulled(every, f), answered(f.quaternions)]
+        return [*begin, *constraint_parts(f, None, told), *pull_all(every, f), output_solution(f.quaternions)]
     forces = [
         *([kinematics.applied(at("f_ext"))] if v.external else []),
         *force_parts(f),
@@ -318,15 +324,15 @@ def solution_parts(v: ConstraintVariant) -> list[Part | Again]:
     if v.goal is Goal.BALANCE:
         rounds, more = Rounds(kinds, between, []), left_over(put["left"])
     else:
-        rounds, more = rounds_of(f, False, True), [counted(put["counts"])]
+        rounds, more = rounds_of(f, False, True), [output_counts(put["counts"])]
     told = [*zip(rounds.kinds, f.dims, strict=False), *rounds.between] if v.forces else []
     return [
         *begin,
         *forces,
         *rounds.parts,
-        *pulled(rounds.every, f),
+        *pull_all(rounds.every, f),
         *more,
-        answered(f.quaternions),
+        output_solution(f.quaternions),
         *(report_contact_forces(kind, dim, put["pushes"]) for kind, dim in told),
         *(loops.report_forces(kind, put["loops"]) for kind in f.linking.loops),
     ]

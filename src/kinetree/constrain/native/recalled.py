@@ -131,7 +131,7 @@ def _velocity(geom: Geom, point: Vec3) -> tuple[Vec3, Vec3]:
     return Vec3(turn[2].y - turn[1].z, turn[0].z - turn[2].x, turn[1].x - turn[0].y) * 0.5, carried
 
 
-def recalling(kinds: Kinds, moving: int, single: bool, array: int) -> Part:
+def read_points(kinds: Kinds, moving: int, single: bool, array: int) -> Part:
     """Points of contact from inputs."""
     turns, between = _Turns(kinds, moving, single), Between(moving)
 

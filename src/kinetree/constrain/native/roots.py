@@ -96,7 +96,7 @@ def root_load(reads: tuple) -> tuple[ArticulatedInertia, Force]:
     return _resisting(held, axes, numbers[:ROWS]), force - held.bias
 
 
-def answered() -> Part:
+def solve_roots() -> Part:
     """The new x of the joint, where the rest of the tree was swept inward, and how its body moves."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -124,7 +124,7 @@ def _held_turns(plan: Plan) -> np.ndarray:
     return table(plan.row(plan.roots), plan.held[plan.roots + ROWS - 1], plan.total(plan.roots))
 
 
-def replied() -> Part:
+def reply_of_roots() -> Part:
     """How the joint answers forces on the tree (conjugate.py)."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -140,7 +140,7 @@ def replied() -> Part:
     return Part(loop, lambda plan: np.concatenate([_held_turns(plan)[:, :2], table(plan.reply(plan.roots))], 1))
 
 
-def measured(when: Slots, norm: Slots) -> Part:
+def measure_roots(when: Slots, norm: Slots) -> Part:
     """The change of the joint, after coupling changed it, and what that adds to the norm of the step."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:

@@ -10,7 +10,7 @@ from jax.core import Tracer
 from kinetree._arrays import flattened
 from kinetree.lanes import run, run_slope, xla
 from kinetree.lanes.kept.once import OncePerOwner
-from kinetree.lanes.linear import Bounded, run_change
+from kinetree.lanes.linear import BoundProgram, run_change
 from kinetree.lanes.program.single import Single, single
 from kinetree.lanes.target import compiled
 from kinetree.model import Model
@@ -122,7 +122,7 @@ class Solver:
         answer = answering(self.variant.features)
         native = program_of(answer)
         tables = tables_of(native, self.plan)
-        bounded = Bounded(native.program, self.plan.slots, self._widths(answer), tables, self.answers)
+        bounded = BoundProgram(native.program, self.plan.slots, self._widths(answer), tables, self.answers)
         (moved,) = run_change(bounded, bounded, _inputs(answer, q=q, qd=qd, warm=solution), (found(solution).left,))
         coupling = self.plan.coupling
         reached = solution - (moved if coupling is None else moved[:, coupling.kept_v])

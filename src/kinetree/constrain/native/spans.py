@@ -126,8 +126,8 @@ def lines(wrapped: bool) -> Part:
     return Part(loop, lambda plan: spans_of(plan).lines(wrapped, plan.strings.string), constants)
 
 
-def bending() -> Part:
-    """How fast lines of tendons with inertia grow faster where x is zero, as `bending` in tendons.py."""
+def line_drifts() -> Part:
+    """How fast lines of tendons with inertia grow faster where x is zero, as `line_drifts` in tendons.py."""
 
     def step(share: Any, _: tuple, reads: tuple) -> tuple:
         start, end, base1, base2, v1, drift1, v2, drift2, gravity = reads

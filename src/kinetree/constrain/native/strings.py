@@ -143,7 +143,7 @@ def _hold_constants(model: Model, plan: Plan, known: Known) -> SoftLimit:
 CONSTANTS = {"limits": _limit_constants, "losses": _loss_constants, "holds": _hold_constants}
 
 
-def softening(kind: str, power: int | None) -> Part:
+def soften_strings(kind: str, power: int | None) -> Part:
     """How soft constraints of a kind are, and which of them act."""
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:

@@ -88,7 +88,7 @@ def forward_way(call: Call) -> Choice:
         return Choice("directions", "directions", "xla", "", "rigid loops: one direction after the other")
     served = 0 < call.rows <= tuning.CLOSED_FORM_MAX_ROWS
     shape = Skeleton.of(call.model)
-    turns = sweeps.sweep_turns if sweeps.suit(shape) else solve_turns
+    turns = sweeps.sweep_turns if sweeps.sweeps_are_faster(shape) else solve_turns
     return choose_derivatives(call, turns(shape) if served else 0)
 
 

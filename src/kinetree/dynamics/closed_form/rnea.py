@@ -39,7 +39,7 @@ from ..schedules.lane_rows import (
 from . import columns, sweeps
 from .links import SlopeJoint, SlopeRow, base_part, joint_constants, link_constants, pair_ratios, placed_at, world_axis
 from .shape import Skeleton
-from .terms import Axes, Entries, Owed, VelocityProduct, owed, pair_entries
+from .terms import Axes, Entries, RowTerms, VelocityProduct, pair_entries, row_terms
 
 Q_IN, QD_IN, QDD_IN, F_IN = range(4)
 JOINT, LAST, PLACE, PACKED = range(4, 8)  # more columns of a row table: slots of v_p, of v; places of the diagonal
@@ -65,7 +65,7 @@ class SlopeVariant(NamedTuple):
 
 def program_of(model: Model, external: bool = False, forward: bool = False) -> LaneAlgorithm:
     """The program that serves a model."""
-    by_sweeps = forward and sweeps.suit(Skeleton.of(model))
+    by_sweeps = forward and sweeps.sweeps_are_faster(Skeleton.of(model))
     return program(
         SlopeVariant(model.structure.has_quaternions, external, model.coupling is not None, forward, by_sweeps)
     )
@@ -99,7 +99,11 @@ class SlopeWriter:
         self.variant = variant
         fields: dict[str, Any] = {"pose": PLACEMENT, "v": MOTION, "a": MOTION, "S": MOTION, "turning": ZERO3}
         fields |= {"moving": ZERO3, "second": MOTION, "I": INERTIA}  # ψ̇ is (turning, moving).
-        fields |= {"B": VelocityProduct(Mat3(*9 * (0.0,)), ZERO3), "f": FORCE, "owed": Owed(FORCE, FORCE, ZERO3, FORCE)}
+        fields |= {
+            "B": VelocityProduct(Mat3(*9 * (0.0,)), ZERO3),
+            "f": FORCE,
+            "owed": RowTerms(FORCE, FORCE, ZERO3, FORCE),
+        }
         fields |= {"placed": PLACEMENT, "both": MOTION} if variant.quaternions else {}
         fields |= {"applied": FORCE, "pulled": FORCE} if variant.external else {}
         fields |= sweeps.FIELDS if variant.sweeps else {}
@@ -287,7 +291,7 @@ class SlopeWriter:
             S, turning, moving, second, I, B, f = reads[:7]
             rate = Motion(turning, moving)
             sum_of_rates = rate + reads[-1].cross(S) if quaternions else rate * 2.0
-            own = owed(S, rate, second, sum_of_rates, (I, B, f))
+            own = row_terms(S, rate, second, sum_of_rates, (I, B, f))
             by_q, by_qd = S.dot(own.by_q) + joint.stiffness, S.dot(own.by_qd) + joint.damping
             H = S.dot(own.momentum) + joint.armature
             pulled = [S.cross_force(g) for g in reads[7 : 7 + len(self.applied)]]

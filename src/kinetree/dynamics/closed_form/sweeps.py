@@ -228,7 +228,7 @@ def sweep_turns(shape: Skeleton) -> int:
     return 2 * shape.size * sum(len(run_starts(shape.size, w, WIDTHS)) for w in WIDTHS)
 
 
-def suit(shape: Skeleton) -> bool:
+def sweeps_are_faster(shape: Skeleton) -> bool:
     """True if sweeps are faster than factors of H, because rows have many ancestors."""
     tree = shape.tree
     return shape.coupling is None and tree.n_ancestor_pairs >= (1 + tuning.SWEEP_MIN_ANCESTORS) * tree.n

@@ -58,7 +58,7 @@ class Axes(NamedTuple):
     both: Motion  # ψ̇ + Ṡ
 
 
-class Owed(NamedTuple):
+class RowTerms(NamedTuple):
     """The terms of a row for pairs with the rows that carry it, and for its own diagonal."""
 
     by_q: Force
@@ -77,16 +77,16 @@ class Entries(NamedTuple):
     H: Scalar
 
 
-def owed(
+def row_terms(
     S: Motion, rate: Motion, second: Motion, both: Motion, carried: tuple[Inertia, VelocityProduct, Force]
-) -> Owed:
+) -> RowTerms:
     """The terms of a row with these axes and these composites I, B, f."""
     I, B, f = carried
     by_q = B.twice(rate) + I @ second + S.cross_force(f)
-    return Owed(by_q, B.twice(S) + I @ both, B.transposed_twice(S), I @ S)
+    return RowTerms(by_q, B.twice(S) + I @ both, B.transposed_twice(S), I @ S)
 
 
-def pair_entries(i: Axes, j: Owed, pulled: Any = None) -> Entries:
+def pair_entries(i: Axes, j: RowTerms, pulled: Any = None) -> Entries:
     """The entries of a row j and a row i that carries it; `pulled` is S_j ×* g, if forces act on bodies."""
     back_q = j.back.dot(i.turning) + i.second.dot(j.momentum)
     if pulled is not None:

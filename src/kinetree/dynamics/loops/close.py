@@ -23,8 +23,8 @@ from kinetree.model.required import require_model
 
 from ..forward_dynamics import forward_dynamics
 from ..matrices.dense import solve_spd
-from .forward import answers_of, holder, rows_of_state
-from .rows import LoopRows, layed
+from .forward import answers_of, force_solver, rows_of_state
+from .rows import LoopRows, row_layout
 
 MAX_CLOSING_STEPS = 300  # steps of all attempts together; from a good guess 4 to 8 are enough
 MAX_TRIES = 12  # attempts, each from another start
@@ -185,5 +185,5 @@ def _way_back(model: Model, q: Any, qd: Any) -> tuple[LoopRows, Callable[[Any], 
     """The rows, and the least motion, (batch, nv), that closes them."""
     assert model.loops is not None
     rows = rows_of_state(model, q, qd)
-    hold = holder(rows.G, answers_of(model, forward_dynamics, q, rows.G), layed(model.loops).classes)
+    hold = force_solver(rows.G, answers_of(model, forward_dynamics, q, rows.G), row_layout(model.loops).classes)
     return rows, lambda right: hold(right)[1]

@@ -22,7 +22,7 @@ from kinetree.tree import Layout, layout
 
 from ..matrices.dense import times, transpose
 from ..matrices.semidefinite import scale_of, solver_of
-from .rows import LoopRows, layed, loop_rows, wanted
+from .rows import LoopRows, loop_rows, row_layout, wanted
 
 SCHEDULE = "levels"
 Solve = Callable[..., Any]  # (model, q, qd, tau, f_ext) -> qdd
@@ -50,7 +50,7 @@ def rows_of_state(model: Model, q: Any, qd: Any, qdd: Any = None) -> LoopRows:
     return rows._replace(G=coupling.narrow(rows.G))
 
 
-def holder(G: Any, answers: Any, classes: np.ndarray) -> Callable[[Any], tuple[Any, Any]]:
+def force_solver(G: Any, answers: Any, classes: np.ndarray) -> Callable[[Any], tuple[Any, Any]]:
     """A function from wanted accelerations of rows, (batch, m), to their forces λ and the answer x = H⁻¹ Gᵀ λ.
 
     `answers` are H⁻¹ Gᵀ, (batch, m, nv).
@@ -70,7 +70,7 @@ def holder(G: Any, answers: Any, classes: np.ndarray) -> Callable[[Any], tuple[A
 
 @jax.jit
 def _closed(loops: Loops, rows: LoopRows, free: Any, answers: Any) -> Closed:
-    force, added = holder(rows.G, answers, layed(loops).classes)(wanted(loops, rows) - times(rows.G, free))
+    force, added = force_solver(rows.G, answers, row_layout(loops).classes)(wanted(loops, rows) - times(rows.G, free))
     return Closed(free + added, force)
 
 

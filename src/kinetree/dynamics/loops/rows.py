@@ -26,19 +26,19 @@ class LoopRows(NamedTuple):
     screw: Any  # (batch, m, 6): a unit force of the row on the second body, in the world, about its origin
 
 
-class Layed(NamedTuple):
+class RowLayout(NamedTuple):
     """The static facts about the rows of loops."""
 
     loop: np.ndarray  # (m,): which loop
     classes: np.ndarray  # of all rows, those of joints too
 
 
-def layed(loops: Loops) -> Layed:
+def row_layout(loops: Loops) -> RowLayout:
     """Rows of all loops."""
     parts = [classes_of(kind) for kind in loops.kinds]
     follow = 0 if loops.joints is None else len(loops.joints.rows1)
     every = [*(p for own in parts for p in own), *[JOINT] * follow]
-    return Layed(np.repeat(np.arange(len(parts)), [len(own) for own in parts]), np.array(every, np.int64))
+    return RowLayout(np.repeat(np.arange(len(parts)), [len(own) for own in parts]), np.array(every, np.int64))
 
 
 def _carriers(structure: Structure, bodies: tuple[int, ...]) -> np.ndarray:
@@ -148,7 +148,7 @@ def loop_rows(laid: Layout, model: Model, q: Any, qd: Any, qdd: Any = None, at: 
 def wrenches(loops: Loops, rows: LoopRows, force: Any) -> Any:
     """(batch, n, 6): the wrench of each loop on its second body, from the forces (batch, m) of the rows."""
     mine = np.zeros((len(loops.kinds), loops.n_rows))
-    lay = layed(loops)
+    lay = row_layout(loops)
     mine[lay.loop, np.arange(len(lay.loop))] = 1.0
     return jnp.einsum("nm,bm,bmk->bnk", jnp.asarray(mine, force.dtype), force, rows.screw)
 

@@ -20,7 +20,7 @@ from kinetree.tree.stages import Stage, Stages
 tree_map, structure = jax.tree.map, jax.tree.structure
 
 
-def kept(exists: Any, new: Any, old: Any) -> Any:
+def new_state(exists: Any, new: Any, old: Any) -> Any:
     """The new state if there is a row, else the old one."""
     return tree_map(lambda a, b: jnp.where(exists, a, b), new, old)
 
@@ -91,7 +91,7 @@ def outward_pass(
             start = pick(memory, stage.above)
             if stage.cut:
                 before = _before(stage, walks, arrays, gathered)[0] if inner is None else inner
-                start, inner = kept(stage.first, start, walks.act(before, start)), None
+                start, inner = new_state(stage.first, start, walks.act(before, start)), None
             if not stage.cut or stage.remembered or walks.gathering is None:
                 state, results = take_walk(walk, stage.rows, start, arrays, gathered, rows=rows)
             else:
@@ -126,7 +126,7 @@ def _spines_outward(
     """The elements of whole spines, and those of all chunks before each chunk."""
     before, totals = _before(stage, walks, arrays, gathered, True)
     inner, last = pick((before, totals), ports.last)
-    return kept(ports.first == ports.last, last, walks.combine(inner, last)), before
+    return new_state(ports.first == ports.last, last, walks.combine(inner, last)), before
 
 
 class InwardWalks(NamedTuple):
@@ -180,7 +180,7 @@ def inward_pass(
             below, results = take_walk(walk, stage.rows, start, arrays, gathered, rows=rows)
         found.append(results)
         if branching and not stage.chained and not (ports is not None and stage is laid.stages[0]):
-            passed = kept(stage.first, below, tree_map(jnp.zeros_like, below))
+            passed = new_state(stage.first, below, tree_map(jnp.zeros_like, below))
             branches = tree_map(lambda b, p, s=stage: b.at[s.above].add(p), branches, passed)
     return found[::-1]
 
@@ -199,16 +199,16 @@ def _from_outside(
     neutral, lent, zero = walks.prefix.identity(none), None, walks.zero(none)
     if walks.ballast and walks.lend:
         alone = last if through is None else last & ~through[0].carries[stage.above]
-        lent = kept(alone, zero, walks.ballast(arrays))
+        lent = new_state(alone, zero, walks.ballast(arrays))
         neutral = walks.lend(neutral, lent)
     if totals is None:
         totals, _ = take_walk(walks.reduce(stage.remembered), stage.rows, neutral, arrays, gathered)
     if lent is not None and walks.lend:
         of_inner = tree_map(lambda x: -jnp.roll(x, 1), lent)
-        totals = walks.lend(totals, kept(stage.first, zero, of_inner))
+        totals = walks.lend(totals, new_state(stage.first, zero, of_inner))
     outside = exclusive_prefixes(walks.prefix, totals, jnp.asarray(last, none.dtype), reverse=True)
     if through is None:
-        start = kept(last, zero, walks.received(outside))
+        start = new_state(last, zero, walks.received(outside))
         return start if lent is None else tree_map(jnp.add, start, lent)
     return _through_ports(stage, walks, totals, outside, last, lent, *through)
 
@@ -218,21 +218,21 @@ def _through_ports(
 ) -> Any:
     """The state that enters each chunk of the spines from outside, also from other parts of the tree."""
     inner, outer = pick((totals, outside), ports.first)
-    spines = kept(ports.first == ports.last, inner, walks.combine(inner, outer))
+    spines = new_state(ports.first == ports.last, inner, walks.combine(inner, outer))
     at_end = None if lent is None else pick(lent, ports.last)
 
     def act(e: Any, state: Any) -> Any:
         """The action of an element that already has ballast at its outer end."""
         element, had, exists = e
         new = walks.act(element, state if had is None else tree_map(jnp.subtract, state, had))
-        return kept(exists > 0, new, tree_map(jnp.zeros_like, state))
+        return new_state(exists > 0, new, tree_map(jnp.zeros_like, state))
 
     passed = tree_map(lambda x: x[: ports.first.shape[0]], branches)
     exist = jnp.asarray(ports.exist, jax.tree.leaves(passed)[0].dtype)
     received = ports.receive(act, (spines, at_end, exist), passed)
     of_lane = pick((received, at_end, exist), stage.above)
-    start = kept(last, of_lane[0], act((outside, *of_lane[1:]), of_lane[0]))
-    return start if lent is None else tree_map(jnp.add, start, kept(last, tree_map(jnp.zeros_like, lent), lent))
+    start = new_state(last, of_lane[0], act((outside, *of_lane[1:]), of_lane[0]))
+    return start if lent is None else tree_map(jnp.add, start, new_state(last, tree_map(jnp.zeros_like, lent), lent))
 
 
 def results_by_row(laid: Stages, results: Sequence[Any], scattered: bool) -> list[Any]:

@@ -31,7 +31,7 @@ from kinetree.tree import pick
 from kinetree.tree.stages import Stages
 
 from .lane_rows import HINGE, PLACEMENT, ROWS
-from .stage_passes import InwardWalks, OutwardWalks, SharedPorts, inward_pass, kept, outward_pass, results_by_row
+from .stage_passes import InwardWalks, OutwardWalks, SharedPorts, inward_pass, new_state, outward_pass, results_by_row
 
 structure, tree_map = jax.tree.structure, jax.tree.map
 COUNT = ROWS.num_leaves  # constants of a row, in the order of `Rows`
@@ -205,7 +205,7 @@ def outward_walks(plan: CellPlan, i: int) -> OutwardWalks:
         def put_together(e: Any, cell: Row, inputs: tuple, exists: Any) -> tuple:
             row = plan.row(i, cell, inputs)
             more = stretch.extend(e, row) if stretch.extend else _combine(stretch)(e, stretch.element(row))
-            return kept(exists, more, e) if guarded else more, ()
+            return new_state(exists, more, e) if guarded else more, ()
 
         name_of = f"{name}_total" if guarded else f"{name}_reduce"
         return Walk(name_of, put_together, element_structure(stretch), moving, given, NOTHING, fields, widths)
@@ -223,12 +223,12 @@ def outward_walks(plan: CellPlan, i: int) -> OutwardWalks:
             results += (new,) if remembered else ()
             if apart:
                 sums = tree_map(jnp.add, carried[1], tuple(x.own.of(after) for x in totals))  # type: ignore[union-attr]
-                return (new, kept(exists, sums, carried[1])), results
+                return (new, new_state(exists, sums, carried[1])), results
             if not gathering:
                 return new, results
             inner = gathered.stretch  # type: ignore[union-attr]
             outer = inner.element(after, found[gathered.state])  # type: ignore[union-attr]
-            return (new, kept(exists, _combine(inner)(carried[1], outer), carried[1])), results  # type: ignore[arg-type]
+            return (new, new_state(exists, _combine(inner)(carried[1], outer), carried[1])), results  # type: ignore[arg-type]
 
         begin = structure(state) if not gathering else structure((state, _example(gathered.stretch)))  # type: ignore[union-attr,arg-type]
         begin = structure((state, tuple(alg.fields[x.state] for x in totals))) if apart else begin
@@ -259,7 +259,7 @@ def inward_walks(plan: CellPlan, i: int) -> InwardWalks:
             row = plan.row(i, cell, inputs)
             own = plan.share(p, row)
             more = stretch.extend(row, own, e) if stretch.extend else _combine(stretch)(stretch.element(row, own), e)
-            return kept(exists, more, e), ()
+            return new_state(exists, more, e), ()
 
         tree, fields, widths = plan.streams(i, plan.names(i), state if joined else None)
         element = element_structure(stretch)
@@ -274,7 +274,7 @@ def inward_walks(plan: CellPlan, i: int) -> InwardWalks:
             new, found = p.visit(row, tree_map(jnp.add, plan.share(p, row), received))
             if plan.rotor(p):
                 found["tau"] = joint_force(found["tau"], row.armature, row.felt)
-            return kept(exists, new, received), tuple(found[n] for n in left)
+            return new_state(exists, new, received), tuple(found[n] for n in left)
 
         tree, fields, widths = plan.streams(i, plan.names(i), state if joined else None)
         results = structure(tuple(left.values()))

@@ -56,7 +56,7 @@ class Whole(Recursions):
     def _found(self, algorithm: Algorithm, **given: Scalar) -> dict[str, Any]:
         """Outputs, (batch, rows), from inputs by position."""
         inputs = {name: x[1:].T for name, x in given.items()}
-        with used(self.operands):
+        with use_operands(self.operands):
             return run(algorithm, self.model, {"q": self.q, **inputs}, schedule="paths")
 
     def _by_position(self, example: Any, parts: list[Any]) -> Any:
@@ -78,7 +78,7 @@ class Whole(Recursions):
 
     def rates(self, qd: Any, qdd: Any, base: Rates) -> Rates:
         """Rates of every position, from (batch, nv) velocities and accelerations; the base may only accelerate."""
-        with used(self.operands):
+        with use_operands(self.operands):
             found = run(ROW_RATES, self.model, {"q": self.q, "qd": qd, "qdd": qdd}, schedule="paths")
         rates: Rates = self._by_position(zeros(Rates), [found[n] for n in RATES])
         turned = self.poses().orientation.to_child(base.acceleration)
@@ -109,12 +109,12 @@ class Whole(Recursions):
         return self._by_position((0.0, zeros(Motion)), [found[n] for n in ("x", *MOVED)])
 
 
-def same(model: Model) -> Same | None:
+def known_model(model: Model) -> Same | None:
     """The model if its numbers are known, else None."""
     return Same(model) if is_known(model) else None
 
 
-def used(operands: Operands | None) -> AbstractContextManager[None]:
+def use_operands(operands: Operands | None) -> AbstractContextManager[None]:
     """A context in which walks take these operands, if there are any."""
     return nullcontext() if operands is None else operands.used()
 
@@ -130,7 +130,7 @@ class Huge:
 
 def huge(model: Model, dtype: Any) -> Huge | None:
     """A model with known numbers, and the operands of its walks; else None."""
-    known = same(model)
+    known = known_model(model)
     if known is None:
         return None
     call = Call(model, 1, "traced", np.dtype(dtype), device=facts())
@@ -140,7 +140,7 @@ def huge(model: Model, dtype: Any) -> Huge | None:
 
 def whole_layout(model: Model, q: Any, given: Huge | None = None) -> Whole:
     """The layout for configurations (batch, nq); `given` is the model before it was traced."""
-    known = same(model) if given is None else given.known
+    known = known_model(model) if given is None else given.known
     operands = None if given is None else given.operands
     if operands is not None and len(q) == 1:
         operands = operands.placed(q[0])

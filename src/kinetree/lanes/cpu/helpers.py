@@ -54,7 +54,7 @@ def available() -> bool:
     return hasattr(time, "CLOCK_MONOTONIC") and has_functions((*API, *starting))
 
 
-class Hand(Caller):
+class CellText(Caller):
     """A text with the operations on cells and jobs."""
 
     def numbers(self, *names: str) -> None:
@@ -98,7 +98,7 @@ def helpers_text() -> str:
 
 def _helper() -> Text:
     """`helper(cell)`: the life of a helper."""
-    to = Hand("h", API | LIBRARY)
+    to = CellText("h", API | LIBRARY)
     to.begin("void @helper(ptr %cell)")
     to.numbers("looks", "end")
     to.do("%time = alloca [2 x i64]")
@@ -128,7 +128,7 @@ def _helper() -> Text:
     return to
 
 
-def _now(to: Hand) -> str:
+def _now(to: CellText) -> str:
     """Nanoseconds on a clock."""
     to.call("clock_gettime", f"i32 {time.CLOCK_MONOTONIC}", "ptr %time")
     seconds, rest = (to.load("i64", "%time", offset) for offset in (0, 8))
@@ -137,7 +137,7 @@ def _now(to: Hand) -> str:
 
 def _share() -> Text:
     """`share(team, job, helpers, wanted)`: run the job on this thread and on up to `wanted` idle helpers."""
-    to = Hand("s", API | LIBRARY)
+    to = CellText("s", API | LIBRARY)
     to.begin("void @share(ptr %team, ptr %job, i64 %helpers, i64 %wanted)")
     to.numbers("offers", "k", "looks")
     job = to.op("ptrtoint ptr %job to i64")
@@ -173,7 +173,7 @@ def _share() -> Text:
 
 
 def _each_cell(
-    to: Hand, name: str, old: str | int, new: str | int, visit: Callable[[str, str], None], then: str
+    to: CellText, name: str, old: str | int, new: str | int, visit: Callable[[str, str], None], then: str
 ) -> None:
     """At label `name`: replace `old` by `new` in the cells of all helpers, and visit each cell that held `old`."""
     to.label(name)

@@ -11,22 +11,40 @@ import numpy as np
 
 from kinetree.constrain.native import kinematics
 from kinetree.constrain.native.binding import Native, constants_of, starting, tables_of
-from kinetree.constrain.native.implicit import answered_change, given_rows, left_over, left_over_of_step
+from kinetree.constrain.native.implicit import copy_rows, left_over, left_over_of_step, solve_change
 from kinetree.constrain.native.linked import linked_parts
 from kinetree.constrain.native.memory import NOTHING, ROW
 from kinetree.constrain.native.parts import Again, Part, table
-from kinetree.constrain.native.programs import between_of, coordinates, copied, is_differentiable, kinds_of, pulled
+from kinetree.constrain.native.programs import (
+    between_of,
+    coordinates,
+    copy_input,
+    is_differentiable,
+    kinds_of,
+    pull_all,
+)
 from kinetree.constrain.native.programs import program_of as question_of
 from kinetree.constrain.native.recalled import searched
 from kinetree.constrain.native.solve import answering, motions_of, moving
 from kinetree.lanes import Lane, Loop, run_slope
 from kinetree.lanes.kept.once import Once, OncePerOwner
-from kinetree.lanes.linear import Bounded, run_change
+from kinetree.lanes.linear import BoundProgram, run_change
 from kinetree.lanes.program.single import Single, single
 from kinetree.model import Model
 
 from .plan import StepPlan
-from .step import StepVariant, begun, counting, driven, followed, forces, one_number, returned, shifted, taken
+from .step import (
+    StepVariant,
+    copy_inputs,
+    counting,
+    drive_parts,
+    end_of_step,
+    forces,
+    move_followers,
+    one_number,
+    output_state,
+    shift_accelerations,
+)
 
 _singles: OncePerOwner[Single] = OncePerOwner()
 _programs: Once[Native] = Once()
@@ -45,25 +63,32 @@ def _balance(v: StepVariant) -> Native:
     """
     f, recalls = v.features, searched(v.features)
     every = [*kinds_of(f), *(k for k, _ in between_of(f))]
-    known = [given_rows(len(v.inputs), "alpha")] if v.finishes else []
+    known = [copy_rows(len(v.inputs), "alpha")] if v.finishes else []
     told = len(v.inputs) + v.finishes if recalls else None
-    parts: list[Part | Again] = [*begun(v), *known, *forces(v, told), *pulled(every, f), *left_over(0)]
+    parts: list[Part | Again] = [*copy_inputs(v), *known, *forces(v, told), *pull_all(every, f), *left_over(0)]
     parts += left_over_of_step(1) if v.finishes else []
     count = 1 + v.finishes
     if v.stateful:
-        parts += [*v.activated("now", "rate"), returned(("act",), count)]
+        parts += [*v.activated("now", "rate"), output_state(("act",), count)]
     return Native.of("step_balance", parts, len(v.inputs) + v.finishes + recalls, count + v.stateful)
 
 
 def _end(v: StepVariant) -> Native:
     """Inputs: q, qd, accelerations, time, and the acceleration of the integrator. Output: the state."""
     turned = v.features.quaternions
-    begin = [starting(), coordinates(0), copied(1, "qd"), copied(2, "x"), one_number(3, "time"), *followed(v)]
-    shift = [*kinematics.shifts(), shifted(1.0)] if turned else []
-    alpha = given_rows(4, "alpha") if v.finishes else _same("x", "alpha")
-    back = [shifted(-1.0)] if turned else []
+    begin = [
+        starting(),
+        coordinates(0),
+        copy_input(1, "qd"),
+        copy_input(2, "x"),
+        one_number(3, "time"),
+        *move_followers(v),
+    ]
+    shift = [*kinematics.shifts(), shift_accelerations(1.0)] if turned else []
+    alpha = copy_rows(4, "alpha") if v.finishes else _same("x", "alpha")
+    back = [shift_accelerations(-1.0)] if turned else []
     return Native.of(
-        "step_end", [counting(), *begin, *shift, alpha, *back, *taken(v), returned(ENDS)], 4 + v.finishes, 1
+        "step_end", [counting(), *begin, *shift, alpha, *back, *end_of_step(v), output_state(ENDS)], 4 + v.finishes, 1
     )
 
 
@@ -90,8 +115,8 @@ def _loaded(v: StepVariant, back: bool) -> Native:
     end = Loop(
         ended, 2, NOTHING, reads=(ROW.at(0, "x_new"), load), outputs=tuple(Lane(k, 1) for k in range(3 - inputs))
     )
-    change = answered_change([], [], linked_parts(v.features.linking, True, False), False, True)
-    parts = [*begun(v), *driven(v), Part(start, rows), *change, Part(end, rows)]
+    change = solve_change([], [], linked_parts(v.features.linking, True, False), False, True)
+    parts = [*copy_inputs(v), *drive_parts(v), Part(start, rows), *change, Part(end, rows)]
     return Native.of(f"step_loaded{'_back' * back}", parts, first + inputs, 3 - inputs)
 
 
@@ -148,7 +173,7 @@ def moved_step(v: StepVariant, plan: StepPlan, known: Slopes, given: dict[str, A
     widths = (n,) * (1 + v.finishes) + ((plan.na,) if v.stateful else ())
     found = _singly(_made("balance", v), plan, widths, known.balance, (*ordered, *last))
     answer, *loads = (
-        Bounded(native.program, plan.slots, (n,) * native.program.n_outputs, tables_of(native, plan), constants)
+        BoundProgram(native.program, plan.slots, (n,) * native.program.n_outputs, tables_of(native, plan), constants)
         for native, constants in _linear(v, known)
     )
     (moved,) = run_change(answer, answer, (given["q"], given["qd"], qdd), found[:1])

@@ -6,10 +6,10 @@ import numpy as np
 
 from kinetree.constrain.native import kinematics, site_actuators, string_actuators, strings
 from kinetree.constrain.native import not_served as not_solved
-from kinetree.constrain.native.actuators import ACTIVATION, activated, bounded, driving
+from kinetree.constrain.native.actuators import ACTIVATION, advance_activations, bounded, driving
 from kinetree.constrain.native.adhesion import adhesion_parts
 from kinetree.constrain.native.binding import Native, starting
-from kinetree.constrain.native.carrying import carried
+from kinetree.constrain.native.carrying import carry_weights
 from kinetree.constrain.native.drive_plan import DriveGroup, drives_of, is_ranged, is_shared, may_brake, not_driven
 from kinetree.constrain.native.drive_plan import kinds_of as kinds_of_actuators
 from kinetree.constrain.native.features import Features, features_of
@@ -18,7 +18,7 @@ from kinetree.constrain.native.parts import Again, Part, once, table
 from kinetree.constrain.native.programs import (
     constraint_parts,
     coordinates,
-    copied,
+    copy_input,
     following,
     force_parts,
     motion_parts,
@@ -68,7 +68,7 @@ class StepVariant(NamedTuple):
 
     def activated(self, field: str, rate: str) -> list[Part]:
         """Activations at the end of a step."""
-        return [activated(drive, field, rate) for drive in self.drives if drive.stateful]
+        return [advance_activations(drive, field, rate) for drive in self.drives if drive.stateful]
 
     @property
     def moves(self) -> list[Moves]:
@@ -145,13 +145,13 @@ def one_number(array: int, to: str) -> Part:
     return Part(loop, once)
 
 
-def fetched(array: int, to: Any) -> Part:
+def fetch_input(array: int, to: Any) -> Part:
     """An input, put into slots that `to(plan)` names, one for each column."""
     loop = Loop(lambda _, x, __: (x, (), ()), 2, NOTHING, writes=(Slots(0, 0, NUMBER),), inputs=(Lane(array, 1),))
     return Part(loop, lambda plan: table(to(plan), np.arange(len(to(plan)))))
 
 
-def returned(names: tuple[str, ...], array: int = 0) -> Part:
+def output_state(names: tuple[str, ...], array: int = 0) -> Part:
     """Parts of the state, put out; "alpha" is the acceleration of the integrator, of all rows."""
     loop = Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(Slots(0, 0, NUMBER),), outputs=(Lane(array, 1),))
 
@@ -171,7 +171,7 @@ def returned(names: tuple[str, ...], array: int = 0) -> Part:
     return Part(loop, turns)
 
 
-def unforced() -> Part:
+def clear_rows() -> Part:
     """Rows before actuators act."""
 
     def step(damping: Any, _: tuple, reads: tuple) -> tuple:
@@ -186,7 +186,7 @@ def unforced() -> Part:
     return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))), damping)
 
 
-def shifted(sign: float, field: str = "x") -> Part:
+def shift_accelerations(sign: float, field: str = "x") -> Part:
     """From accelerations to x, or back."""
 
     def step(slide: Any, _: tuple, reads: tuple) -> tuple:
@@ -204,7 +204,7 @@ def step_done() -> Part:
     return Part(loop, once)
 
 
-def driven(v: StepVariant) -> list[Part | Again]:
+def drive_parts(v: StepVariant) -> list[Part | Again]:
     """From a state to poses, the forces of actuators, and the loads of an integrator."""
     f = v.features
     implicit = v.integrator in IMPLICIT and v.loads
@@ -219,14 +219,14 @@ def driven(v: StepVariant) -> list[Part | Again]:
         motors += string_actuators.share_range(implicit) if v.shared else []
         motors.append(strings.push_joints(to, "motors"))
     if v.ranged:
-        motors += [*(carried() if v.carries else []), *bounded(implicit, v.carries)]
+        motors += [*(carry_weights() if v.carries else []), *bounded(implicit, v.carries)]
     motors += [site_actuators.driving(drive, implicit) for drive in on.get("frames", [])]
     turned = f.quaternions
-    begin = [*followed(v), unforced(), *(kinematics.shifts() if turned else [])]
+    begin = [*move_followers(v), clear_rows(), *(kinematics.shifts() if turned else [])]
     if v.free is not None:
         return [*begin, *motors]
     motion = [*motion_parts(f), *(implicit_terms.terms(f.fluid) if v.sloped else [])]
-    return [*begin, *([shifted(1.0)] if turned else []), *motion, *motors]
+    return [*begin, *([shift_accelerations(1.0)] if turned else []), *motion, *motors]
 
 
 def forces(v: StepVariant, told: int | None = None) -> list[Part | Again]:
@@ -235,13 +235,13 @@ def forces(v: StepVariant, told: int | None = None) -> list[Part | Again]:
     pushes = [kinematics.applied(v.inputs.index("f_ext"))] if v.external else []
     sticky = [drive for drive in v.drives if drive.on == "body"]
     if not sticky:
-        return [*driven(v), *pushes, *force_parts(f), *constraint_parts(f, None, told)]
+        return [*drive_parts(v), *pushes, *force_parts(f), *constraint_parts(f, None, told)]
     touches = (*((False,) if f.dims else ()), *((True,) if f.coupled else ()))
     pressed = adhesion_parts(sticky, touches, v.integrator in IMPLICIT and v.loads)
-    return [*driven(v), *pushes, *touching_parts(f, None, told), *pressed, *force_parts(f), *softening_parts(f)]
+    return [*drive_parts(v), *pushes, *touching_parts(f, None, told), *pressed, *force_parts(f), *softening_parts(f)]
 
 
-def followed(v: StepVariant) -> list[Part]:
+def move_followers(v: StepVariant) -> list[Part]:
     """Joints that follow others."""
     return [following()] if "mimics" in v.features.linking.lengths else []
 
@@ -251,11 +251,11 @@ def dynamics(v: StepVariant) -> list[Part | Again]:
     f, turned = v.features, v.features.quaternions
     if v.free is not None:
         pushes = v.inputs.index("f_ext") if v.external else None
-        return [*driven(v), *free_parts(v.free, pushes), *([shifted(1.0, "alpha")] if turned else [])]
-    return [*forces(v), *rounds_of(f, v.finishes, False).parts, *([shifted(-1.0)] if turned else [])]
+        return [*drive_parts(v), *free_parts(v.free, pushes), *([shift_accelerations(1.0, "alpha")] if turned else [])]
+    return [*forces(v), *rounds_of(f, v.finishes, False).parts, *([shift_accelerations(-1.0)] if turned else [])]
 
 
-def taken(v: StepVariant) -> list[Part]:
+def end_of_step(v: StepVariant) -> list[Part]:
     """The end of a step, from accelerations."""
     take = integrate.semi_implicit if v.integrator == "semi_implicit" else integrate.euler
     return [*map(take, v.moves), step_done()]
@@ -265,7 +265,7 @@ def one_step(v: StepVariant, plain: bool = False) -> list[Part | Again]:
     """A step of the integrator; `plain` if its stages are written one after the other."""
     if v.integrator != "RK4":
         ends = implicit_terms.taken_at_end(v.finishes) if v.sloped else []
-        return [*dynamics(v), *ends, *v.activated("now", "rate"), *taken(v), *closing(v.features, v.moves)]
+        return [*dynamics(v), *ends, *v.activated("now", "rate"), *end_of_step(v), *closing(v.features, v.moves)]
     stage: list[Part | Again] = [
         integrate.share_and_weight(),
         *map(integrate.set_stage, v.moves),
@@ -294,16 +294,16 @@ def one_step(v: StepVariant, plain: bool = False) -> list[Part | Again]:
 _programs: Once[Native] = Once()
 
 
-def begun(v: StepVariant) -> list[Part]:
+def copy_inputs(v: StepVariant) -> list[Part]:
     """All inputs but forces on bodies, put into their slots."""
     at = v.inputs.index
-    begin = [starting(), coordinates(at("q")), copied(at("qd"), "qd"), one_number(at("time"), "time")]
+    begin = [starting(), coordinates(at("q")), copy_input(at("qd"), "qd"), one_number(at("time"), "time")]
     if v.free is None:
-        begin.append(copied(at("warm_start"), "x"))
+        begin.append(copy_input(at("warm_start"), "x"))
     if "ctrl" in v.inputs:
-        begin.append(fetched(at("ctrl"), lambda plan: plan.control(np.arange(plan.nu))))
+        begin.append(fetch_input(at("ctrl"), lambda plan: plan.control(np.arange(plan.nu))))
     if v.stateful:
-        begin.append(fetched(at("act"), lambda plan: plan.activation(np.arange(plan.na))))
+        begin.append(fetch_input(at("act"), lambda plan: plan.activation(np.arange(plan.na))))
     return begin
 
 
@@ -313,7 +313,9 @@ def program_of(v: StepVariant, plain: bool = False) -> Native:
     def make() -> Native:
         steps = one_step(v, plain)
         again = steps if plain else [Again(steps, fixed("steps").offset, MAX_REPEATED_STEPS, uniform=True)]
-        return Native.of(f"step_{v.integrator}", [counting(), *begun(v), *again, returned(v.outputs)], len(v.inputs), 1)
+        return Native.of(
+            f"step_{v.integrator}", [counting(), *copy_inputs(v), *again, output_state(v.outputs)], len(v.inputs), 1
+        )
 
     return _programs.get((v, plain), make)
 

@@ -21,7 +21,7 @@ from kinetree.model import Model, State
 from .free import free_slots
 from .plan import StepPlan
 from .slope import Slopes, has_slopes, moved_step, slopes_of
-from .step import StepVariant, program_of, returned, variant_of
+from .step import StepVariant, output_state, program_of, variant_of
 
 _singles: OncePerOwner[Single] = OncePerOwner()
 
@@ -112,7 +112,7 @@ class Stepper:
         if self.variant.free is not None or not self.variant.finishes:
             return self(state, ctrl, f_ext, 1), None
         plan, native = self.plan, program_of(self.variant)
-        last = returned((*self.variant.outputs, "alpha")).table(plan)  # the same program puts out more
+        last = output_state((*self.variant.outputs, "alpha")).table(plan)  # the same program puts out more
         inputs, constants = self.inputs(state, ctrl, f_ext), self.constants_for(1, state.q.dtype)
         width = self.width + plan.n
         (whole,) = run(native.program, self.slots, (width,), (*self.tables[:-1], last), constants, inputs)
