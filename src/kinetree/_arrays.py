@@ -19,7 +19,7 @@ def flattened(x: Any) -> Any:
 
 
 def dtype_of(x: Any) -> np.dtype:
-    """The type of an array, or of the one that a list would be; what holds no real numbers is float64."""
+    """The type of an array, or of the array that a list would make; float64 if it has no real numbers."""
     try:
         found = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
     except ValueError:  # rows that differ in length

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from itertools import islice
 
 MAX_LISTED = 12  # names; a longer list of bodies is not printed
-MAX_SEARCHED = 5_000  # names; comparing one takes about 10 µs, and nobody should wait for an error
+MAX_SEARCHED = 5_000  # names; to compare one takes about 10 µs, and an error should come at once
 
 
 def nearest(name: object, choices: Iterable[str]) -> str | None:
@@ -48,7 +48,7 @@ def unknown(kind: str, name: object, choices: Iterable[str], where: str = "") ->
 
 
 def require_word(kind: str, word: object, choices: Iterable[str]) -> None:
-    """Refuse what is none of a few words; arrays, too, which can not be asked whether they are one."""
+    """Refuse a value that is not one of a few words. Arrays are refused, too; they can not be compared with words."""
     words = tuple(choices)
     if not (isinstance(word, str) and word in words):
         raise ValueError(unknown(kind, word, words))

@@ -86,7 +86,7 @@ def duration(seconds: float) -> str:
 
 
 def table(title: str, rows: list[Measured]) -> Table:
-    """What was measured, as it is printed."""
+    """A measurement as it is printed."""
     columns = ("schedule", "first call", "again", "times as fast", "error", "auto")
     shown = Table(*columns, title=title, title_justify="left")
     for column in shown.columns[1:5]:

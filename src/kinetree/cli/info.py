@@ -1,4 +1,4 @@
-"""`kinetree info`: what is in a robot file, and what kinetree will do with it."""
+"""`kinetree info`: the content of a robot file, and how kinetree will compute it."""
 
 import json
 from typing import Any

@@ -47,7 +47,7 @@ class DynamicsExplanation:
 
 
 def explain(model: Model, batch: int = 1, *, arrays: str = "numpy", dtype: DType = float) -> DynamicsExplanation:
-    """What `auto` does with a model, and why. `kinetree.explain` says more, and has the arguments."""
+    """The choices of `auto` for a model, and why. See `kinetree.explain` for the arguments."""
     if not isinstance(batch, int | np.integer) or batch < 0:
         raise ValueError(f"batch must be a number of states, not {batch!r}")
     if arrays not in ARRAYS:

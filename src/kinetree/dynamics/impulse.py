@@ -26,7 +26,7 @@ def _response(model: Model, q: Any, forces: Any) -> Any:
     given = xp.repeat(q, k, 0), xp.zeros((batch * k, nv), forces.dtype), forces.reshape(batch * k, nv)
     try:
         found = forward_dynamics(tree, *given)
-    except ValueError:  # of NumPy arrays, where a state has no answer; who asks says which
+    except ValueError:  # NumPy arrays with a state without an answer; the caller names the state
         found = forward_dynamics(tree, *map(jnp.asarray, given))
     return found.reshape(batch, k, nv)
 

@@ -128,7 +128,7 @@ class Robot:
 
 
 class _Built:
-    """Bodies so far. A body with several joints is a chain; its frame stands at the anchor of the last."""
+    """The bodies so far. A body with several joints is a chain; its frame is at the anchor of the last joint."""
 
     def __init__(self, density: float):
         self.density = density

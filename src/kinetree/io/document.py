@@ -11,7 +11,7 @@ from xml.parsers import expat
 from kinetree.model import ModelError
 
 XACRO = "this is a xacro file: expand it to URDF first (xacro robot.xacro > robot.urdf), or pip install xacro"
-BLANK = "\ufeff \t\r\n"  # what may stand before the XML; after it, not even a space may come before <?xml
+BLANK = "\ufeff \t\r\n"  # characters that may come before the XML; expat allows none before <?xml
 HUGE = 1e30  # larger than any number of a robot; products of a few such numbers still fit a float64
 
 

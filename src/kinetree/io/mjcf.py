@@ -227,7 +227,7 @@ def _with_physics(model: Model, m: Any, report: Report) -> Model:
 
 
 def _warn_of_pushing(given: dict[str, np.ndarray], m: Any, report: Report) -> None:
-    """Negative numbers push where others hold back; MuJoCo takes them, and so do we."""
+    """Warn about negative numbers, which push instead of resisting. MuJoCo accepts them, and so does kinetree."""
     for what, values in given.items():
         if (values < 0).any():
             joints = dict.fromkeys(int(j) for j in m.dof_jntid[values < 0])

@@ -111,7 +111,7 @@ def _actuators(model: Model, m: Any, table: _Table, ours: dict[int, int], report
     joint_range = np.tile([-np.inf, np.inf], (m.nv, 1))
     if off or not m.nu:  # then no actuator carries the weight that joints leave to actuators
         joint_range[carries] = 0
-    else:  # a joint's range holds for what acts
+    else:  # a joint's range limits the sum of its forces
         limited = np.flatnonzero(m.jnt_actfrclimited)
         joint_range[m.jnt_dofadr[limited]] = m.jnt_actfrcrange[limited]
     return Actuators(
@@ -163,7 +163,7 @@ def _range(given: Any, limited: np.ndarray) -> np.ndarray:
 
 
 def joint_bodies(model: Model) -> dict[int, int]:
-    """For each MuJoCo joint, the body of ours that it moves: joints that move stand in MuJoCo's order."""
+    """For each MuJoCo joint, the kinetree body that it moves: joints that move have MuJoCo's order."""
     moving = np.flatnonzero(np.diff(model.structure.v_start))
     return {j: int(body) for j, body in enumerate(moving)}
 

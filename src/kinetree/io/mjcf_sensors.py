@@ -49,7 +49,7 @@ KINDS = frozenset(
         "clock",
     ]
 )
-# What MuJoCo's enumeration says, and its files.
+# Words of MuJoCo's enumeration, and of its files.
 RENAMED = {"jointactfrc": "jointactuatorfrc", "tendonactfrc": "tendonactuatorfrc"}
 BODY, XBODY, JOINT, GEOM, SITE, CAMERA, TENDON, ACTUATOR = 1, 2, 3, 5, 6, 7, 18, 19  # MuJoCo's numbers of objects
 ZONES = {2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box"}
@@ -150,7 +150,7 @@ def _actuator(m: Any, wiring: Wiring | None, number: int) -> int:
 
 
 def _mount(m: Any, of: int, number: int, ours: dict[int, int]) -> Mount | None:
-    """The frame of an object; None of a camera that turns by itself."""
+    """The frame of an object; None for a camera that turns by itself."""
 
     def placed(body: int, position: Any, orientation: Any) -> Mount:
         return Mount(ours[body], tuple(map(float, position)), tuple(map(float, orientation)))

@@ -71,7 +71,7 @@ def several_points(m: Any) -> bool:
 
 
 def carries_weight(m: Any) -> bool:
-    """Whether bodies are held up against gravity. MuJoCo asks for one that is; then negative ones count, too."""
+    """True if bodies have gravity compensation. MuJoCo needs a positive one; then negative ones count, too."""
     return bool((m.body_gravcomp > 0).any())
 
 

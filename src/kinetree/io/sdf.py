@@ -28,7 +28,7 @@ class SdfPose(NamedTuple):
     p: np.ndarray
 
     def then(self, inner: "SdfPose") -> "SdfPose":
-        """A frame that stands in this one."""
+        """A frame placed in this one."""
         return SdfPose(self.R @ inner.R, self.R @ inner.p + self.p)
 
     def inverse(self) -> "SdfPose":
@@ -158,7 +158,7 @@ class _Frames:
         self.waiting.add(id(element))
         pose = element.find("pose")
         base = "" if pose is None else pose.attributes.get("relative_to", "")
-        if not base:  # joints stand in their child link, frames where they are attached, links in the model
+        if not base:  # joints are placed in their child link, frames where they are attached, links in the model
             base = _end(element, "child") if element.tag == "joint" else element.attributes.get("attached_to", "")
         self.known[id(element)] = self.place(base, element).then(_pose(element))
         self.waiting.discard(id(element))

@@ -35,7 +35,7 @@ NOTHING = TouchOptions()
 def with_world(
     model: Model, links: Sequence[Element], origins: Any, folder: Path | None, touch: TouchOptions, report: Report
 ) -> Model:
-    """The model with the collision shapes of its links, and a floor if asked for.
+    """The model with the collision shapes of its links, and a floor if requested.
 
     Arguments:
         model: the mechanism; its bodies are the links.

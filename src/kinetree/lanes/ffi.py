@@ -1,4 +1,4 @@
-"""Native code as XLA knows it: handlers, registered under the names of their content."""
+"""Native code for XLA: handlers, registered under the names of their content."""
 
 import ctypes
 import os
@@ -19,7 +19,7 @@ def native_enabled() -> bool:
 
 
 def supported() -> bool:
-    """True if the JAX at hand can call native code; says so if it can not."""
+    """True if the installed JAX can call native code; warns if it can not."""
     if handler.supported():
         return True
     known = " and ".join(".".join(map(str, v)) for v in handler.VERSIONS)
@@ -32,7 +32,7 @@ _registered: Once[str] = Once()
 
 
 def register(name: str, handler: int, platform: str, owner: Any) -> str:
-    """Make a handler known to XLA under the name of its content, once; returns the name of the target.
+    """Register a handler with XLA, once, under the name of its content; returns the name of the target.
 
     XLA never forgets a handler, so its `owner` lives as long as the process.
     """

@@ -93,7 +93,7 @@ knows_devices(LINEAR)
 
 def _transposed(cotangents: Any, *arguments: Any, call: _Call) -> list:
     linear = arguments[call.still :]
-    if all(isinstance(c, ad.Zero) for c in cotangents):  # nobody asks for the answer
+    if all(isinstance(c, ad.Zero) for c in cotangents):  # the result is not used
         return [None] * len(arguments)
     owed = [ad.instantiate_zeros(c) for c in cotangents]
     found = LINEAR.bind(*call.turned(arguments), *owed, call=call.transposed)

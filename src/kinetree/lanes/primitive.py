@@ -230,7 +230,7 @@ def _transposed(other: str, cotangents: Any, *arguments: Any, **params: Any) -> 
     fixed = arguments[: len(arguments) - len(linear)]
     if any(ad.is_undefined_primal(x) for x in fixed):
         raise TypeError("a derivative of a lane program is linear in its directions only")
-    if all(isinstance(c, ad.Zero) for c in cotangents):  # nobody asks for these outputs
+    if all(isinstance(c, ad.Zero) for c in cotangents):  # these outputs are not used
         return [None] * len(arguments)
     primitive = {"adjoint": ADJOINT, "tangent": TANGENT}[other]
     results = primitive.bind(*fixed, *(ad.instantiate_zeros(c) for c in cotangents), **params)

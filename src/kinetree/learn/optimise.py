@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-FIRST, SECOND, LEAST = 0.9, 0.999, 1e-8  # decay of both moments, and what is added to the divisor
+FIRST, SECOND, LEAST = 0.9, 0.999, 1e-8  # decay of both moments, and the number added to the divisor
 LARGEST_SLOPE = 1.0  # norm of a gradient beyond which it is made shorter
 
 

@@ -2,11 +2,11 @@
 
 
 class ModelError(ValueError):
-    """What was given does not describe a mechanism; the message says where and why."""
+    """The input does not describe a mechanism; the message says where and why."""
 
 
 class UnknownName(KeyError):
-    """No body or joint has this name. Prints its message as it stands, where a KeyError would put it in quotes."""
+    """No body or joint has this name. It prints its message without the quotes of a KeyError."""
 
     def __str__(self) -> str:
         return str(self.args[0])

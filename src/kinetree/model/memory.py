@@ -44,7 +44,7 @@ def _of_group() -> int | None:
 
 
 def _cached_files(path: Path) -> int:
-    """Bytes of a group that hold copies of files, and can be had at once."""
+    """Bytes of a group that hold copies of files, and can be freed at once."""
     try:
         facts = dict(line.split() for line in path.read_text().splitlines())
         return int(facts.get("total_inactive_file", facts.get("inactive_file", 0)))

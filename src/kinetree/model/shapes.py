@@ -75,7 +75,7 @@ def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tupl
 
 
 def carriers(model: Model, bodies: Iterable[int]) -> Carriers:
-    """What carries the shapes on these bodies: the last row of a joint stands for all that is fixed to it."""
+    """The carriers of the shapes on these bodies: the last row of a joint carries all that is fixed to it."""
     structure = model.structure
     own = np.array([BASE if b == BASE else structure.row_of_body[b] for b in bodies], np.int64)
     last = structure.v_start[1:][np.diff(structure.v_start) > 0] - 1  # of every joint that moves

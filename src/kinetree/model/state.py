@@ -1,4 +1,4 @@
-"""States of a mechanism in motion, and what a file says about its motion: time step, integrator, keyframes."""
+"""States of a mechanism in motion, and the motion options of a file: time step, integrator, keyframes."""
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ class State:
 
 
 def require_state(state: Any, name: str = "state") -> None:
-    """Refuse what is no state, such as the positions alone."""
+    """Refuse a value that is not a state, such as only positions."""
     if not isinstance(state, State):
         kind = type(state).__name__
         raise TypeError(f"{name} must be a kinetree.State, such as kinetree.initial_state makes, not a {kind}")
@@ -65,7 +65,7 @@ class Keyframes:
         placed: Any = (),
         poses: Any = (),
     ):
-        """`placed` names bodies that are placed by hand, `poses`, (keyframes, bodies, 7), says where."""
+        """`placed` names bodies that are placed by hand; `poses`, (keyframes, bodies, 7), are their poses."""
         self.names, self.placed = tuple(names), tuple(placed)
         self.start, self.q, self.qd, self.act, self.time, self.ctrl, self.poses = (
             np.array(x, float) for x in (start, q, qd, act, time, ctrl, poses)
@@ -121,7 +121,7 @@ class Keyframes:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Stepping:
-    """What a file says about steps in time."""
+    """The options of a file for steps in time."""
 
     timestep: Any = field(default_factory=lambda: np.array(TIMESTEP))  # s
     integrator: str = field(default=INTEGRATOR, metadata={"static": True})

@@ -82,12 +82,12 @@ class Structure:
 
     @cached_property
     def joint_numbers(self) -> dict[str, int]:
-        """Where each joint name stands."""
+        """The number of each joint, by name."""
         return {name: i for i, name in enumerate(self.joint_names)}
 
     @cached_property
     def body_numbers(self) -> dict[str, int]:
-        """Where each body name stands."""
+        """The number of each body, by name."""
         return {name: i for i, name in enumerate(self.names)}
 
     @cached_property

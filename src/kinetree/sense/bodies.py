@@ -22,7 +22,7 @@ class BodyMotions(NamedTuple):
 
     @staticmethod
     def of(model: Model, rows: Carried, position_of: np.ndarray) -> "BodyMotions":
-        """From what is known of the rows."""
+        """From the poses and motions of the rows."""
         dtype = rows.pose.position.x.dtype
         numbers = np.arange(model.n_bodies)
         frames = model.frames

@@ -60,7 +60,7 @@ def step_of(model: Model, integrator: str | None) -> str:
 
 
 def _looped(name: str, model: Model, state: State, drive: Drive, count: Any) -> State:
-    """Steps in a loop of a length that the compiler does not know: one step has the bits of one of many."""
+    """Steps in a loop whose length the compiler does not know, so a single step has the same bits as one of many."""
     take = partial(_taken, STEPS[name])
 
     def body(carry: tuple[Any, State]) -> tuple[Any, State]:

@@ -86,7 +86,7 @@ class Inertia(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """A rigid body as ∫ dm, ∫ x dm and ∫ x xᵀ dm: what a field that is linear in x needs to know of it."""
+    """A rigid body as ∫ dm, ∫ x dm and ∫ x xᵀ dm: enough to integrate fields that are linear in x."""
 
     mass: Scalar
     first: Vec3

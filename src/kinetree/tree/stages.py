@@ -40,7 +40,7 @@ class Stage:
         return slice(self.offset, self.offset + self.rows.size)
 
     def arrange(self, x: Any) -> Any:
-        """Values of rows, (n,), as (turns, lanes), of any row where there is none; nothing is looked up in order."""
+        """Values of rows, (n,), as (turns, lanes), with any value for padding. Rows in order need no gather."""
         if self.start is None:
             return x[jnp.maximum(self.rows, 0)]
         turns, lanes = self.rows.shape

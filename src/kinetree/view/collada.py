@@ -1,4 +1,4 @@
-"""COLLADA meshes (.dae), the kind that most robot files have: triangles, colours, and where the parts stand.
+"""COLLADA meshes (.dae), the kind that most robot files have: triangles, colours, and places of the parts.
 
 Read with the loader's own parser, so that nothing else is needed. Textures are not read; their parts have no colour.
 Reference: COLLADA 1.4.1 specification, sections 5 (geometry, scene) and 8 (materials).
@@ -46,7 +46,7 @@ def read_collada(path: Path) -> list[Piece]:
     for scene in scenes[:1]:
         for node in scene.all("node"):
             _node(node, turn, by_id, found)
-    if not scenes:  # no scene: the geometries as they stand
+    if not scenes:  # no scene: the geometries unchanged
         for library in root.all("library_geometries"):
             for geometry in library.all("geometry"):
                 found += _geometry(geometry, turn, {}, by_id)

@@ -9,7 +9,7 @@ import numpy as np
 
 import kinetree as kt
 
-FRAME = 1 / 60  # seconds of simulated time between two looks at the clock
+FRAME = 1 / 60  # seconds of simulated time between two readings of the clock
 PUSH_PERIOD = 0.6  # seconds; period of the spring between the mouse and the mass that it moves
 MAX_LAG = 0.25  # seconds; a simulation that lags more does not try to catch up
 

@@ -46,7 +46,7 @@ def _indexed(scene: ShownScene) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def description(scene: ShownScene, *, name: str = "", live: bool = False, note: str = "") -> dict[str, Any]:
-    """All that the page needs to know beside numbers: the JSON object that it starts from."""
+    """All data of the page except numbers: the JSON object that it starts from."""
     model, offset, parts = scene.model, 0, []
     for part, (corners, triangles) in zip(scene.parts, _indexed(scene), strict=True):
         body = part.body if part.body >= 0 else scene.bodies
@@ -87,7 +87,7 @@ def description(scene: ShownScene, *, name: str = "", live: bool = False, note: 
 
 
 def page(own_data: str = "") -> str:
-    """The whole page as one text; `own_data` is a script that stands before the others."""
+    """The whole page as one text; `own_data` is a script that comes before the others."""
     folder = files("kinetree.view") / "page"
     scripts = [own_data, *((folder / name).read_text("utf-8") for name in SCRIPTS)]
     text = "".join(f"<script>\n{script}\n</script>\n" for script in scripts if script)

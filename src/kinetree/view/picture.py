@@ -23,7 +23,7 @@ FRAMES_PER_SECOND = 25  # pictures in a second of a film
 
 
 class Tones(NamedTuple):
-    """Colours of what is not the robot."""
+    """Colours of everything except the robot."""
 
     back: tuple[float, float, float]
     floor: tuple[float, float, float]
@@ -42,7 +42,7 @@ DARK_TONES = Tones(
 
 
 class Eye:
-    """Where the camera stands, and how it sees."""
+    """The place and the projection of the camera."""
 
     def __init__(
         self, scene: ShownScene, centre: np.ndarray, size: tuple[int, int], yaw: float, pitch: float, zoom: float

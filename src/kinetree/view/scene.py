@@ -246,7 +246,7 @@ def _joints(model: kt.Model, most: int = 60) -> list[Slider]:
 
 
 def planes(model: kt.Model) -> list[Plane]:
-    """Floors of the model's world: planes that stand still."""
+    """Floors of the model's world: planes that do not move."""
     scene = None if model.world is None else model.world.scene
     if scene is None:
         return []

@@ -148,7 +148,7 @@ def _reason(error: Exception) -> str:
 
 
 def _urdf_solids(part: Element, folder: Path | None, sides: int) -> list[tuple[Solid, Colour | None]]:
-    """A primitive, or what is in a mesh file: its parts, with their colours."""
+    """A primitive or the content of a mesh file: its parts, with their colours."""
     if part.tag == "box":
         return [(solids.box(part.numbers("size", 3)), None)]
     if part.tag == "cylinder":
@@ -271,7 +271,7 @@ def _height_field(m: Any, number: int) -> Solid:
 
 
 def _touching_shapes(model: kt.Model, sides: int) -> list[DrawnShape]:
-    """The shapes of the model's world, but for planes: they are floors."""
+    """The shapes of the model's world, except planes, which are floors."""
     scene = None if model.world is None else model.world.scene
     found: list[DrawnShape] = []
     if scene is None:

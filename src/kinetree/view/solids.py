@@ -110,7 +110,7 @@ def ellipsoid(half_axes: Any, sides: int = 24) -> Solid:
 
 
 def distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of numbers that differ: where each of them first stands, and which of them each row is.
+    """Distinct rows of numbers: the first place of each, and the number of the distinct row for each row.
 
     They are compared by 64 mixed bits of each: sorting whole rows takes ten times as long.
     """
@@ -123,7 +123,7 @@ def distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mesh(vertices: Any, faces: Any, *, flat: bool = False) -> Solid:
-    """The surface of a mesh, smooth but for its edges."""
+    """The surface of a mesh, smooth except at its edges."""
     points = np.asarray(vertices, float)[np.asarray(faces, np.int64).reshape(-1, 3)]
     across = np.cross(points[:, 1] - points[:, 0], points[:, 2] - points[:, 0])  # twice the area long
     size = np.linalg.norm(across, axis=1)

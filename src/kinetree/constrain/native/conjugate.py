@@ -243,7 +243,7 @@ def closing() -> Part:
 
 
 def step_norms(change: Motion, S: Motion, pivot: PivotSlots, x: Any, new: Any) -> tuple[Norms, Motion]:
-    """What a row adds to the norms of a step, from the change above it; and the change of its own acceleration."""
+    """The terms of a row in the norms of a step, from the change above it; and the change of its own acceleration."""
     by = new - x
     e = by + change.dot(pivot.U) * pivot.d_inverse
     return Norms(e * e * pivot.d, pivot.u * pivot.u * pivot.d_inverse), change + S * by

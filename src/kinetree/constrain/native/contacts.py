@@ -170,7 +170,7 @@ def collide_pairs(kinds: tuple[str, str], moving: int, single: bool = False, cro
     rows = 4 if both else 2
     slots = place_slots(rows)
     memory = (coupled_memory if both else point_memory)(1)
-    columns = rows + (3 if both else 2) * count  # points, what says that they act, where they are about the other tree
+    columns = rows + (3 if both else 2) * count  # points, their stiffness, their places in the other tree
     writes: list[Slots] = []
     for k in range(count):
         writes += _point_slots(rows + k, rows + count + k, memory)
@@ -183,12 +183,12 @@ def collide_pairs(kinds: tuple[str, str], moving: int, single: bool = False, cro
 
 
 def distance_slot(column: int, memory: Memory) -> Slots:
-    """Where the distance of a point stands at first."""
+    """The slot of a point's distance, before its softness is known."""
     return memory.at(column, "ref")._replace(tree=NUMBER)
 
 
 def pair_table(kinds: tuple[str, str], moving: int) -> Callable[[Plan], np.ndarray]:
-    """Rows, points, what says that they act, and where they are about the other tree, of the pairs of some kinds."""
+    """Rows, points, their stiffness, and their places in the other tree, for the pairs of some kinds."""
 
     def turns(plan: Plan) -> np.ndarray:
         pairs = plan.members(kinds, moving)
@@ -291,7 +291,7 @@ def soften_contacts(dim: int, elliptic: bool, power: int | None) -> Part:
 
 
 def point_table(dim: int) -> Callable[[Plan], np.ndarray]:
-    """Rows, points, and what says that they act, of a number of dimensions."""
+    """Rows, points, and their stiffness, for a number of dimensions."""
 
     def turns(plan: Plan) -> np.ndarray:
         numbers, pairs = plan.points_of(dim)

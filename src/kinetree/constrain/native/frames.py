@@ -34,7 +34,7 @@ ROW1, ROW2, HELD1, HELD2, FRAME, FIRST_LINK, COLUMNS = range(7)
 
 
 def _turns(size: int, moves: Moves) -> Any:
-    """Rows and what they hold, frames, first links; the base stands for a body that does not move."""
+    """Rows and their blocks, frames, first links; the base replaces a body that does not move."""
 
     def turns(plan: Plan) -> np.ndarray:
         frames, members = plan.frames, plan.frames.members(size, moves)

@@ -60,7 +60,7 @@ def weighed(motion: str, pulled: bool) -> list[Part]:
 
 
 def _summed(step: Any, fields: tuple[str, ...], array: int) -> Part:
-    """From the last rows to the first: `step(armature, S · weight, *fields)` is put out."""
+    """Output `step(armature, S · weight, *fields)`, from the last rows to the first."""
 
     def turn(armature: Any, _: tuple, reads: tuple) -> tuple:
         S, weight, *rest = reads

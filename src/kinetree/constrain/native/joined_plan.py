@@ -115,7 +115,7 @@ class Joined:
     # -- slots --------------------------------------------------------------------------------------------------------
 
     def join(self, pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """First slots of bodies that touch, of what says so, and 1 where the second of the two comes first there."""
+        """First slots of touching bodies, of their flags, and 1 if the second of the two comes first there."""
         swapped = np.array([p not in self._number for p in pairs], bool)
         number = np.array(
             [self._number[(b, a) if s else (a, b)] for (a, b), s in zip(pairs, swapped, strict=True)], np.int64
@@ -140,11 +140,11 @@ class Joined:
     # -- tables: what is filled, once in a step -----------------------------------------------------------------------
 
     def every_flag(self) -> np.ndarray:
-        """What says that bodies touch."""
+        """The flags of bodies that touch."""
         return table(self._flags + np.arange(len(self.couples)) * TOUCHES.size)
 
     def first_filled(self) -> tuple[np.ndarray, np.ndarray]:
-        """What says that blocks are filled, and 1 for those of rows that carry one another."""
+        """The flags of filled blocks, and 1 for blocks of rows that carry one another."""
         return table(list(self._filled.values())), np.array([float(c in self._carried) for c in self._cells])
 
     def touching(self) -> np.ndarray:
@@ -156,7 +156,7 @@ class Joined:
         return table(*np.array(found, np.int64).T)
 
     def eliminations(self, of: str) -> np.ndarray:
-        """A pivot, its blocks with two groups, and the block of these: the blocks, or what says that they are filled.
+        """A pivot, its blocks with two groups, and the block of these: the blocks, or their flags.
 
         Two flags are enough: those of the pivot's blocks, and then that of their block.
         """
@@ -169,7 +169,7 @@ class Joined:
         return np.array(found, np.int32).reshape(-1, 4)
 
     def below(self) -> np.ndarray:
-        """Blocks below the diagonal, groups of their columns and of their rows, and what says that they are filled."""
+        """Blocks below the diagonal, groups of their columns and of their rows, and their flags."""
         pairs = [(j, k) for k, below in enumerate(self._below) for j in below]
         solutions = [self.solution([cell[which] for cell in pairs]) for which in (1, 0)]
         return table([self._cell[c] for c in pairs], *solutions, [self._filled[c] for c in pairs])
@@ -177,7 +177,7 @@ class Joined:
     # -- tables: the matrix -------------------------------------------------------------------------------------------
 
     def every_join(self) -> np.ndarray:
-        """Bodies that may touch, and what says so."""
+        """Bodies that may touch, and their flags."""
         return table(*self.join(self.couples)[:2])
 
     def composed(self) -> np.ndarray:
@@ -216,7 +216,7 @@ class Joined:
         return table(row(np.array(self.others, np.int64)), self.held[self.others], slots, self._own(self.others))
 
     def between_roots(self) -> np.ndarray:
-        """Bodies that touch, what says so, the blocks of the roots that they hang on, and that between the two."""
+        """Bodies that touch, their flags, the blocks of the roots that they hang on, and the block between the two."""
         found = []
         for pair, reach in zip(self.couples, self._reach, strict=True):
             j, k = (next((g for g in self._groups_of(reach & set(carrying(self.parent, {i}))) if g in self.roots), None)

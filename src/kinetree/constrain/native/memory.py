@@ -240,7 +240,7 @@ def fixed(name: str) -> Slots:
 
 
 def total(column: int, name: str) -> Slots:
-    """A part of a sum; the column says which."""
+    """A part of a sum, named by the column."""
     return TOTAL.at(column, name)._replace(total=GLOBAL.size)
 
 

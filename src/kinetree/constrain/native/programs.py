@@ -44,7 +44,7 @@ class ConstraintVariant(NamedTuple):
     features: Features
     external: bool = False
     warm: bool = False
-    forces: bool = False  # True if forces of contacts are put out
+    forces: bool = False  # True if forces of contacts are outputs
     goal: Goal = Goal.DYNAMICS
     recalls: bool = False  # True if points of contact that are searched for are given, with their motions
 
@@ -127,7 +127,7 @@ def at_rest() -> Part:
 
 
 def set_guess(quaternions: bool, warm: int | None) -> Part:
-    """The first guess: what an array says, or rest."""
+    """Set the first guess: from an array, or zero."""
 
     def step(slide: Any, inputs: tuple, shift: tuple) -> tuple:
         if warm is None:

@@ -1,4 +1,4 @@
-"""Where the points, wraps and straight lines of spatial tendons stand in the memory of a world."""
+"""The places of points, wraps and straight lines of spatial tendons in the memory of a world."""
 
 from typing import Any, NamedTuple
 

@@ -36,7 +36,7 @@ def _tendons(plan: Plan) -> Tendons:
 
 
 def _carriers(plan: Plan, rows: Any) -> list[np.ndarray]:
-    """Rows and the bases of their trees; a base stands for both where nothing moves."""
+    """Rows and the bases of their trees; if nothing moves, the base is used for both."""
     rows = np.array(rows, np.int64)
     base = plan.base(plan.tree_of_row[np.maximum(rows, 0)])
     return [np.where(rows >= 0, plan.row(rows), base), base]

@@ -147,7 +147,7 @@ class Strings:
 
     @property
     def key(self) -> tuple:
-        """All that tables depend on, beside the structure and what is present."""
+        """All that tables depend on, beside the structure and the present features."""
         joints = () if self.joints is None else (self.joints.rows1, self.joints.rows2)
         tied = () if self.tied is None else (self.tied.tendons1, self.tied.tendons2)
         routes = None if self.spans is None else (self.spans.routes, tuple(self.spans.wraps))

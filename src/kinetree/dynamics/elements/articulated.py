@@ -42,7 +42,7 @@ class Scale(NamedTuple):
         return axis.turn * axis.turn * self.turning + axis.slide * axis.slide * self.sliding
 
     def to_parent(self, r: Vec3) -> "Scale":
-        """About the origin of the parent, in which the row stands at r. 4m 3a."""
+        """The same about the origin of the parent; r is the position of the row in it. 4m 3a."""
         return Scale(self.turning + self.sliding * r.dot(r), self.sliding)
 
 
@@ -93,7 +93,7 @@ def joint_answer(U: Force, d_inverse: Scalar, u: Scalar, a: Motion) -> Scalar:
 
 
 def freed_bias(U: Force, d_inverse: Scalar, u: Scalar, p: Force) -> Force:
-    """p + U u/d: what the inner side of the joint feels of a bias. 7m 6a."""
+    """p + U u/d: the bias on the inner side of the joint. 7m 6a."""
     return p + U * (u * d_inverse)
 
 

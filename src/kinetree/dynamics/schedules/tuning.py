@@ -13,7 +13,7 @@ DEEP_MIN_LEVELS = 100  # levels; here matrices leave an error of 3e-15 in float6
 
 # -- one huge tree -----------------------------------------------------------------------------------------------------
 BLOCKS_MIN_ROWS = 20_000  # rows; from here on blocks on all cores beat lanes on a CPU, state by state [million]
-BLOCK_PIECE_BYTES = 43 * 8 * 2048  # bytes of a piece and what is known of it: most of a level-2 cache [million]
+BLOCK_PIECE_BYTES = 43 * 8 * 2048  # bytes of all fields of a piece: most of a level-2 cache [million]
 JOINT_TASK_LINES = 64  # lines of quaternion joints that a core places at a time: some 2 µs [million]
 STAGES_MIN_ROWS_OF_BATCH = 8000  # rows; native walks of smaller trees do not fill a GPU state by state [million]
 RESIDENT_MIN_NUMBERS = 1 << 20  # numbers; fewer are constants of the programs that use them [million]
@@ -47,6 +47,6 @@ CLOSED_FORM_MAX_ROWS = 300  # rows; matrices over pairs of rows, for a batch of 
 MATRICES_MIN_DIRECTIONS = 4  # directions; from here on matrices in closed form are cheaper than as many runs [cpu/]
 SOLVE_MAX_TURNS = 1 << 21  # turns of a solve in a lane, whose tables then take 80 MB; beyond, H⁻¹ is multiplied
 SOLVE_CHUNK_COLUMNS = 8  # columns of X that a turn of a solve moves: a wide vector of float64 [cpu/]
-SOLVE_TERMS = 4  # rows of X that a turn takes off another: each spares that row a way to memory and back [cpu/]
+SOLVE_TERMS = 4  # rows of X that a turn subtracts from another, which is then loaded and stored once [cpu/]
 SWEEP_WIDTHS = (4, 2, 1)  # degrees of freedom whose columns a turn of a sweep moves; a room of 4 is 4.6 kB [cpu/]
 SWEEP_MIN_ANCESTORS = 10  # rows that carry a row, on average; with fewer, factors of H are faster than sweeps [robots]

@@ -26,7 +26,7 @@ class Springs(NamedTuple):
 
 
 class DevicePart(NamedTuple):
-    """What a device holds of a tree."""
+    """The part of a tree on a device."""
 
     laid: Stages
     constants: tuple[Any, ...]  # (turns, fields, lanes) of each stage

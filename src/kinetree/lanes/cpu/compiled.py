@@ -56,7 +56,7 @@ def frame_texts(program: Program, jaxprs: list[Any], dtype: np.dtype, width: int
 
 
 class FrameText(NamedTuple):
-    """What holds a program together, in texts."""
+    """The texts of a program besides its loops."""
 
     vector: list[str]  # `lanes`
     scalar: str  # `lane`

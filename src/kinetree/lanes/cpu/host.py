@@ -20,7 +20,7 @@ from .threads import cores
 
 
 class Processor(NamedTuple):
-    """What LLVM must know to write machine code for a processor."""
+    """The facts about a processor that LLVM needs to write machine code."""
 
     triple: str  # of LLVM: "x86_64-unknown-linux-gnu", "aarch64-linux-gnu"
     name: str
@@ -183,6 +183,6 @@ def cpu_target(name: str, made_from: Any, dtype: str, text: Callable[[np.dtype, 
 
 
 def register_handler(code: MachineCode, owner: Any) -> str:
-    """Make the handler of a module known to XLA, and the number of cores to it; returns the name of the target."""
+    """Register the handler of a module with XLA, and set its number of cores; returns the name of the target."""
     ctypes.c_int64.from_address(code.engine.get_global_value_address(CORES)).value = cores()
     return register(code.name, code.address("handler"), "cpu", owner)

@@ -15,7 +15,7 @@ from .. import tuning
 from ..llvm.text import Text
 from . import arrays
 
-KEPT = 2  # results; a loop holds the last one while it asks for the next
+KEPT = 2  # results; a control loop holds the last one while it computes the next
 
 API = {"PyList_GetItem": "ptr (ptr, i64)", "PyList_SetItem": "i32 (ptr, i64, ptr)"}
 

@@ -70,7 +70,7 @@ def reach_of(program: Program, widths: tuple[int, ...], itemsize: int) -> Access
 
 
 class CudaWriter(LoopWriter):
-    """The loops of a kernel. Lane arrays lie by rows; a class of kernels says where slots are."""
+    """The loops of a kernel. Lane arrays lie by rows; a subclass adds the places of slots."""
 
     def __init__(self, program: Program, jaxprs: list[Any], dtype: Any):
         super().__init__(program, jaxprs, 1, dtype)

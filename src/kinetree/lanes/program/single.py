@@ -23,7 +23,7 @@ class Single(NamedTuple):
     program: Program
     tables: tuple[np.ndarray, ...]
     slots: int
-    sources: tuple[int | None, ...]  # the loop of the first program that each loop stands for
+    sources: tuple[int | None, ...]  # for each loop, the loop of the first program
 
     def constants(self, given: Sequence[Any], dtype: Any) -> tuple:
         """Those of its loops, from those of the loops of the first program."""
@@ -32,9 +32,9 @@ class Single(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """How the turns of a loop are written. `rows` say of places whether their slots still stand in a row."""
+    """How the turns of a loop are written. `rows`: for each place, true if its slots are still consecutive."""
 
-    in_place: tuple[bool, ...]  # of each addition: whether nobody has read the sum yet
+    in_place: tuple[bool, ...]  # for each addition: True if the sum was not read yet
     reads: tuple[bool, ...]  # rows, of what the step reads, and of sums that are written anew
     adds: tuple[bool, ...]  # rows, of additions in place
     keeps: tuple[bool, ...]  # of each place with new slots: whether some lane may keep a value there that is not zero
@@ -60,7 +60,7 @@ class _Renamed:
 
     def __init__(self) -> None:
         self.at: dict[int, int] = {}  # Nothing was written to slot 0 but zero.
-        self.read: set[int] = set()  # slots that somebody has read
+        self.read: set[int] = set()  # slots that were read
         self.size = 1
 
     def now(self, place: Slots, row: np.ndarray) -> list[int]:
@@ -68,7 +68,7 @@ class _Renamed:
         return [self.at.get(i, 0) for i in slot_numbers(place, row)]
 
     def stays(self, loop: Loop, table: np.ndarray) -> tuple[bool, ...]:
-        """Of each addition: whether in all turns nobody has read before what it adds to."""
+        """For each addition: True if in all turns the sum was not read before."""
         found, read = [True] * len(loop.adds), set(self.read)
         for row in table:
             for place in (*loop.reads, *(() if loop.when is None else (loop.when,))):
@@ -160,7 +160,7 @@ def _taken(columns: Iterator[int], places: Sequence[Slots], rows: tuple[bool, ..
 
 
 def _grouped(values: tuple, places: Sequence[Slots], rows: tuple[bool, ...]) -> list[Any]:
-    """What stands in them, as the step wants it."""
+    """The values of the slots, in the form of the step."""
     rest = iter(values)
     both = zip(places, rows, strict=True)
     return [next(rest) if row else jax.tree.unflatten(p.tree, [next(rest) for _ in range(p.count)]) for p, row in both]

@@ -84,7 +84,7 @@ def _keep_at_once(model: Model, key: tuple, found: Direct, most: int) -> None:
     sources |= {"time": Input("time", 0, None, SCALAR, 1), "ctrl": Input(None, 1, still, COLUMNS, nu)}
     sources["f_ext"] = Input(None, 2, None, MATRIX, width["f_ext"])
     inputs = [sources[name] for name in stepper.variant.inputs]
-    # What the program does not read is still looked at.
+    # Inputs that the program does not read are still checked.
     inputs += [
         x._replace(passed=False) for name, x in sources.items() if name not in (*stepper.variant.inputs, "f_ext")
     ]

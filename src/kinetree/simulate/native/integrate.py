@@ -104,7 +104,7 @@ def start_stages(m: Moves) -> Part:
 
 
 def set_stage(m: Moves) -> Part:
-    """Where a stage stands."""
+    """The state of a stage."""
 
     def compute(q: tuple, start: tuple, growth: tuple, alpha: tuple, h: Any, share: Any) -> tuple:
         there = m.moved(q, _times(share * h, growth))
@@ -115,7 +115,7 @@ def set_stage(m: Moves) -> Part:
 
 
 def end_stage(m: Moves) -> Part:
-    """What a stage adds to the step."""
+    """The term that a stage adds to the step."""
 
     def compute(q: tuple, x: tuple, *rest: Any) -> tuple:
         start, growth, alpha, growth_sum, alpha_sum, h, share, weight = rest

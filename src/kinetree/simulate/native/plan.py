@@ -1,4 +1,4 @@
-"""Where everything stands in the memory of a world that makes steps: controls, activations, stages."""
+"""The layout of the memory of a world that makes steps: controls, activations, stages."""
 
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ class StepPlan(Plan):
     """A plan with blocks for actuators and for the stages of a step."""
 
     def __init__(self, model: Model, integrator: str, like: "StepPlan | None" = None):
-        """`like`: what is present is what that plan has; numbers of the model are its own."""
+        """`like`: a plan that decides which features are present; numbers are those of the model."""
         implicit = integrator in ("implicitfast", "implicit")
         lone = tuple(lone_bodies(model.uncoupled)) if integrator == "implicitfast" else ()
         self.sloped_rows, self.turning_rows = of_rows(model.uncoupled, integrator, lone)

@@ -93,7 +93,7 @@ class StepVariant(NamedTuple):
 
 
 def variant_of(model: Model, plan: StepPlan, integrator: str, external: bool, firm: bool | None = None) -> StepVariant:
-    """The variant for a model and a call. `firm` is for models that stand for others, too (dynamics/firmness.py)."""
+    """The variant for a model and a call. `firm` is given if the model represents several (dynamics/firmness.py)."""
     model = model.uncoupled
     features = features_of(model, plan)
     passive = model.passive
@@ -152,7 +152,7 @@ def fetch_input(array: int, to: Any) -> Part:
 
 
 def output_state(names: tuple[str, ...], array: int = 0) -> Part:
-    """Parts of the state, put out; "alpha" is the acceleration of the integrator, of all rows."""
+    """Output parts of the state; "alpha" is the acceleration of the integrator, for all rows."""
     loop = Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(Slots(0, 0, NUMBER),), outputs=(Lane(array, 1),))
 
     def turns(plan: Any) -> np.ndarray:
