@@ -1,6 +1,7 @@
 """Arrays that may be NumPy's or JAX's: which library computes with them, and their shapes and types."""
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
@@ -25,3 +26,9 @@ def dtype_of(x: Any) -> np.dtype:
     except ValueError:  # rows that differ in length
         return np.dtype(float)
     return found if isinstance(found, np.dtype) and jnp.issubdtype(found, jnp.floating) else np.dtype(float)
+
+
+def in_bits_of(dtype: Any) -> AbstractContextManager[Any]:
+    """A context in which JAX computes in 64 bits, if the type has 64 bits."""
+    narrow = dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
+    return jax.enable_x64(True) if narrow else nullcontext()

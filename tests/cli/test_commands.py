@@ -87,6 +87,8 @@ def test_plots_are_written(folder, words, monkeypatch, capsys):
         (["id", "chain:3", "missing.npz"], "no file missing.npz"),
         (["plot", "tree"], "needs a model"),
         (["view", "missing.urdf"], "missing.urdf"),
+        (["view", "chain:3", "--gif", "a.gif", "--speed", "0"], "--speed must be positive"),
+        (["bench", "methods", "--links", "2", "--states", "0"], "--states must be positive"),
     ],
 )
 def test_errors_are_one_line_and_exit_with_1(words, message, capsys):
@@ -115,6 +117,8 @@ TIMES = np.arange(3.0)
         (["id", ARM], {"time": TIMES, "q": np.nan + ROWS, "qd": ROWS}, "not finite"),
         (["plot", "energy", ARM], {"time": TIMES, "q": ROWS[:, :5], "qd": ROWS[:, :5]}, "the model has 7 and 7"),
         (["view", ARM], {"time": TIMES, "q": ROWS[:, :5], "qd": ROWS[:, :5]}, "the model has 7 and 7"),
+        (["id", ARM], {"time": TIMES, "q": ROWS[:, :5], "qd": ROWS[:, :5]}, "the model has 7 and 7"),
+        (["fd", ARM], {"q": ROWS[:, :5], "qd": ROWS[:, :5], "tau": ROWS}, "the model has 7 and 7"),
         (["plot"], {"time": np.arange(4.0), "q": ROWS, "qd": ROWS}, "its shapes do not fit"),
         (["plot"], {"time": TIMES[:0], "q": ROWS[:0], "qd": ROWS[:0]}, "holds no states"),
         (["plot"], None, "can not be read: it is not an .npz file"),

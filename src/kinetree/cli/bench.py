@@ -22,7 +22,7 @@ from rich.table import Table
 import kinetree as kt
 from kinetree import theory
 from kinetree._unknown import unknown
-from kinetree.cli.source import load
+from kinetree.cli.source import load, require_positive
 from kinetree.dynamics.forward_dynamics import METHODS
 
 SKEW = 0.3  # Joint axes are not parallel, so that gravity acts on all joints.
@@ -140,6 +140,7 @@ def methods(problems: dict[str, kt.Model], states: int, names: list[str], second
     """
     if strange := sorted(set(names) - set(CHOICES)):
         raise ValueError(unknown("method", strange[0], CHOICES))
+    require_positive("states", states)
     records, path, console = [], out / "methods.jsonl", Console()
     with console.status("") as now:
         for title, model in problems.items():

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from kinetree import Model, Trajectory
 from kinetree._unknown import nearest
-from kinetree.cli.source import load, load_run
+from kinetree.cli.source import load, load_run, require_positive
 from kinetree.simulate.trajectory import check_target
 
 DRAWN = ("tree", "sparsity", "energy", "contact")  # beside trajectories
@@ -109,6 +109,7 @@ def _draw(model: Model, run: Trajectory | None, wanted: Drawing) -> None:
     width, _, height = wanted.size.partition("x")
     if not (width.isdecimal() and height.isdecimal() and int(width) * int(height)):
         raise ValueError(f"--size is width x height in pixels, as in 960x600, not {wanted.size!r}")
+    require_positive("speed", wanted.speed)
     looks = {"size": (int(width), int(height)), "dark": wanted.dark}
     for path in wanted.files.values():
         check_target(path)

@@ -13,7 +13,7 @@ from rich.table import Table
 import kinetree as kt
 from kinetree._unknown import unknown
 from kinetree.cli import many
-from kinetree.cli.source import load
+from kinetree.cli.source import load, require_positive, require_same_robot
 from kinetree.simulate.constrained import acting
 from kinetree.simulate.shares import worlds_of
 from kinetree.simulate.trajectory import check_target, read_arrays, write_arrays
@@ -66,9 +66,7 @@ def _controller(model: kt.Model, name: str, q: Any) -> Any:
 
 def _check(choice: SimulateOptions) -> None:
     for option in ("time", "dt", "rate", "batch"):
-        value = getattr(choice, option)
-        if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f"--{option} must be positive and finite, not {value:g}")
+        require_positive(option, getattr(choice, option))
     if choice.seed < 0:
         raise ValueError(f"--seed must not be negative: {choice.seed}")
     if choice.time < choice.dt:
@@ -201,6 +199,7 @@ def inverse(name: str, floating_base: bool, trajectory: Path, out: Path, as_json
 
     def compute(arrays: dict, facts: dict) -> Any:
         q, qd = _need(arrays, "q", "qd")
+        require_same_robot(trajectory, model, q, qd)
         qdd = arrays.get("qdd")
         facts["qdd"] = "from the trajectory"
         if qdd is None:
@@ -217,6 +216,8 @@ def forward(name: str, floating_base: bool, trajectory: Path, out: Path, method:
     model = load(name, floating_base)
 
     def compute(arrays: dict, facts: dict) -> Any:
-        return kt.forward_dynamics(model, *_need(arrays, "q", "qd", "tau"), method=method)
+        q, qd, tau = _need(arrays, "q", "qd", "tau")
+        require_same_robot(trajectory, model, q, qd)
+        return kt.forward_dynamics(model, q, qd, tau, method=method)
 
     _computed(name, trajectory, out, "qdd", as_json, compute)

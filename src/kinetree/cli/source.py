@@ -1,5 +1,6 @@
 """The arguments MODEL and TRAJECTORY of a command line."""
 
+import math
 import sys
 from pathlib import Path
 
@@ -43,10 +44,22 @@ def load_run(path: Path, model: kt.Model | None = None) -> kt.Trajectory:
     run = kt.Trajectory.load(path)
     if not len(run):
         raise ValueError(f"{path} holds no states")
-    there = run.q.shape[-1], run.qd.shape[-1]
-    if model is not None and there != (model.nq, model.nv):
+    if model is not None:
+        require_same_robot(path, model, run.q, run.qd)
+    return run
+
+
+def require_same_robot(path: Path, model: kt.Model, q: np.ndarray, qd: np.ndarray) -> None:
+    """Refuse states of a trajectory that are not of the model."""
+    there = tuple(np.shape(x)[-1] if np.ndim(x) else 0 for x in (q, qd))
+    if there != (model.nq, model.nv):
         raise ValueError(
             f"{path} has {there[0]} coordinates and {there[1]} velocities, the model has {model.nq} and {model.nv}: "
             "of another robot, or only one of them with --floating-base"
         )
-    return run
+
+
+def require_positive(option: str, value: float) -> None:
+    """Refuse a number of the command line that must be positive."""
+    if not (value > 0 and math.isfinite(value)):
+        raise ValueError(f"--{option} must be positive and finite, not {value:g}")

@@ -22,6 +22,8 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import PartitionSpec
 
+from kinetree._arrays import flattened
+
 from .partition import knows_devices, over_devices
 from .program import xla
 from .program.derivative import adjoint_program, backward_memory, tangent_program, tangent_tables
@@ -111,8 +113,13 @@ def _as_lanes(x: Any, axis: int | None, size: int) -> Any:
     return x.reshape(size * x.shape[1], x.shape[2])
 
 
-def _out_of_lanes(results: Any, size: int) -> list:
-    return [y.reshape(size, y.shape[0] // size, y.shape[1]) for y in results]
+def _out_of_lanes(results: Any, size: int, repeats: int) -> list:
+    return [y.reshape(size, repeats, y.shape[1]) for y in results]
+
+
+def _lanes_of_member(x: Any, axis: int | None) -> int:
+    """How many lanes one member of a batch has; the batch may be empty."""
+    return x.shape[1] if axis == 0 else x.shape[0]
 
 
 def _size(arguments: Any, axes: Any) -> int:
@@ -126,8 +133,9 @@ def _run_batched(arguments: Any, axes: Any, *, bound: Bound) -> tuple:
         results = jax.vmap(partial(_by_xla, bound=bound), tuple(axes))(*arguments)
         return results, [0] * len(results)
     lanes = [_as_lanes(x, d, size) for x, d in zip(inputs, in_axes[2], strict=True)]
-    own = _with_own_constants(bound, arguments, axes, [d is not None for d in in_axes[1]], len(lanes[0]) // size)
-    results = _out_of_lanes(RUN.bind(*own.shared, *lanes, *own.lanes, bound=own.bound), size)
+    repeats = _lanes_of_member(inputs[0], in_axes[2][0])
+    own = _with_own_constants(bound, arguments, axes, [d is not None for d in in_axes[1]], repeats)
+    results = _out_of_lanes(RUN.bind(*own.shared, *lanes, *own.lanes, bound=own.bound), size, repeats)
     return results, [0] * len(results)
 
 
@@ -163,7 +171,7 @@ def _with_own_constants(bound: Bound, arguments: Any, axes: Any, differ: Any, re
 def _as_own(x: Any, axis: int | None, size: int, repeats: int) -> Any:
     """Constants of the members of a batch, (lanes, turns · constants)."""
     x = jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
-    return jnp.repeat(x.reshape(size, -1), repeats, 0)
+    return jnp.repeat(flattened(x), repeats, 0)
 
 
 def _run_jvp(primals: Any, tangents: Any, *, bound: Bound) -> tuple:
@@ -256,7 +264,7 @@ def _batched_tangent(arguments: Any, axes: Any, *, bound: Bound, moving: bool) -
     differ = [d is not None for d in const_axes]
     differ = [w or linear_axes[k] is not None for k, w in enumerate(differ)] if moving else differ
     lanes = [_as_lanes(x, d, size) for x, d in zip(inputs, in_axes, strict=True)]
-    repeats = len(lanes[0]) // size
+    repeats = _lanes_of_member(inputs[0], in_axes[0])
     own = _with_own_constants(bound, arguments, axes, differ, repeats)
     moved = [x if d is None else jnp.moveaxis(x, d, 0)[0] for x, d in zip(linear[:n], linear_axes[:n], strict=True)]
     directions = [_as_lanes(x, d, size) for x, d in zip(linear[n:], linear_axes[n:], strict=True)]
@@ -265,7 +273,7 @@ def _batched_tangent(arguments: Any, axes: Any, *, bound: Bound, moving: bool) -
         if moving:
             moved[k] = jnp.zeros((len(moved[k]), 0), moved[k].dtype)
     given = *own.shared, *lanes, *own.lanes, *moved, *directions
-    return _out_of_lanes(TANGENT.bind(*given, bound=own.bound, moving=moving), size)
+    return _out_of_lanes(TANGENT.bind(*given, bound=own.bound, moving=moving), size, repeats)
 
 
 def _batched_adjoint(arguments: Any, axes: Any, *, bound: Bound, moving: bool) -> list:
@@ -275,10 +283,11 @@ def _batched_adjoint(arguments: Any, axes: Any, *, bound: Bound, moving: bool) -
     differ = [moving or d is not None for d in const_axes]  # each member has its own cotangents
     both = zip((*inputs, *linear), (*in_axes, *linear_axes), strict=True)
     lanes = [_as_lanes(x, d, size) for x, d in both]
-    own = _with_own_constants(bound, arguments, axes, differ, len(lanes[0]) // size)
+    repeats = _lanes_of_member(inputs[0], in_axes[0])
+    own = _with_own_constants(bound, arguments, axes, differ, repeats)
     given = *own.shared, *lanes[: len(inputs)], *own.lanes, *lanes[len(inputs) :]
     results = ADJOINT.bind(*given, bound=own.bound, moving=moving)
-    found = _out_of_lanes(results[n:], size)
+    found = _out_of_lanes(results[n:], size, repeats)
     owed = [jnp.zeros((size, *x.shape), x.dtype) for x in results[:n]]
     for k, x in zip(own.numbers if moving else (), found[len(inputs) :], strict=moving):
         owed[k] = x.sum(1).reshape(size, *own.shapes[k])

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from kinetree._arrays import in_bits_of
+
 from .fork import require_xla, without_xla, xla_is_lost
 from .memory import require_memory
 from .model import Model
@@ -226,12 +228,6 @@ def _with_shapes(model: Model, arrays: dict[str, Any]) -> dict[str, Given]:
     }
     shapes |= dict.fromkeys(("q", "q0", "q1"), (model.nq,))
     return {name: (x, shapes.get(name, (model.nv,))) for name, x in arrays.items()}
-
-
-def in_bits_of(dtype: Any) -> AbstractContextManager[Any]:
-    """A context in which JAX computes in 64 bits, if the type has 64 bits."""
-    narrow = dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
-    return jax.enable_x64(True) if narrow else nullcontext()
 
 
 def is_known(*trees: Any) -> bool:

@@ -5,7 +5,7 @@ virtual work tau = Gᵀ tau_all and H = Gᵀ H_all G. The algorithms do not hand
 arguments of a public function and narrows its result.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from inspect import signature
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import in_bits_of
 from kinetree._unknown import did_you_mean
 
 from .checks import frozen
@@ -162,6 +163,12 @@ NARROW: dict[str, Callable[[Coupling, Any], Any]] = {
 }
 
 
+def _float64_of_jax(given: Iterable[Any]) -> np.dtype | None:
+    """float64 if one of the arrays is JAX's own of that type, which JAX would narrow in its 32-bit mode."""
+    wide = any(isinstance(x, jax.Array) and x.dtype == np.float64 for x in given)
+    return np.dtype(np.float64) if wide else None
+
+
 def coupled(result: str) -> Callable[[F], F]:
     """Decorator for a public function of a model: coupled models are computed by their free ones.
 
@@ -178,11 +185,12 @@ def coupled(result: str) -> Callable[[F], F]:
             if coupling is None:
                 return function(model, *args, **kwargs)
             bound = parameters.bind(model, *args, **kwargs)
-            for name, value in bound.arguments.items():
-                if name in WIDEN and value is not None:
-                    bound.arguments[name] = WIDEN[name](coupling, value)
-            bound.arguments["model"] = model.uncoupled
-            return NARROW[result](coupling, function(*bound.args, **bound.kwargs))
+            with in_bits_of(_float64_of_jax(bound.arguments.values())):
+                for name, value in bound.arguments.items():
+                    if name in WIDEN and value is not None:
+                        bound.arguments[name] = WIDEN[name](coupling, value)
+                bound.arguments["model"] = model.uncoupled
+                return NARROW[result](coupling, function(*bound.args, **bound.kwargs))
 
         return served  # type: ignore[return-value]
 

@@ -18,10 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from kinetree._arrays import in_bits_of
 from kinetree._types import AnyArray, Float
 from kinetree.dynamics.positive import require_solution
 from kinetree.model import Model, State, integrate
-from kinetree.model.arguments import evaluate_for, in_bits_of, is_traced
+from kinetree.model.arguments import evaluate_for, is_traced
 from kinetree.model.fork import require_xla
 from kinetree.model.memory import require_memory
 from kinetree.model.required import is_number, require_function, require_model, require_seconds

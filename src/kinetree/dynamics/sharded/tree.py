@@ -15,12 +15,13 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from kinetree._arrays import in_bits_of
 from kinetree._types import AnyArray, Array, DType, Float
 from kinetree._unknown import unknown
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.target import current
 from kinetree.model import Model, ModelError
-from kinetree.model.arguments import evaluate, in_bits_of
+from kinetree.model.arguments import evaluate
 from kinetree.model.pieces import Pieces
 from kinetree.tree.dealt import Dealt, OnDevices, deal
 
