@@ -105,28 +105,35 @@ class Solver:
     def at_solution(self, q: Any, qd: Any = None, tau: Any = None, f_ext: Any = None, solution: Any = None) -> Solved:
         """What has the derivatives of the answer, where accelerations are known. Its values are not the answer's."""
         balance = smooth_variant(self.variant)
-        native, dtype = program_of(balance), q.dtype
-        one = _singles.get(self.plan, id(native), lambda: single(native.program, tables_of(native, self.plan)))
-        constants = one.constants(self.smooth, dtype)
-        given = {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext}
+        native, given = program_of(balance), {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext}
         if balance.recalls:
             given["motions"] = motions_of(self.variant.features, self.plan, self.seen, q)
 
-        def found(qdd: Any) -> Solved:
-            inputs = _inputs(balance, **given, warm=qdd)
-            whole = run_slope(one.program, one.slots, self._widths(balance), one.tables, constants, inputs)
-            return self._split(whole, balance)
+        def found(qdd: Any, names: tuple[str, ...]) -> Solved:
+            key, outputs = (id(native), names), tuple(map(balance.outputs.index, names))
+            own = _singles.get(self.plan, key, lambda: single(native.program, tables_of(native, self.plan), outputs))
+            widths, inputs = self._widths(balance), _inputs(balance, **given, warm=qdd)
+            whole = run_slope(
+                own.program,
+                own.slots,
+                tuple(widths[k] for k in outputs),
+                own.tables,
+                own.constants(self.smooth, q.dtype),
+                inputs,
+            )
+            return self._split(whole, names)
 
         if balance.goal is not Goal.BALANCE:
-            return found(solution)
+            return found(solution, balance.outputs)
         answer = answering(self.variant.features)
-        native = program_of(answer)
-        tables = tables_of(native, self.plan)
-        bounded = BoundProgram(native.program, self.plan.slots, self._widths(answer), tables, self.answers)
-        (moved,) = run_change(bounded, bounded, _inputs(answer, q=q, qd=qd, warm=solution), (found(solution).left,))
+        asked, left = program_of(answer), found(solution, ("left",)).left
+        tables = tables_of(asked, self.plan)
+        bounded = BoundProgram(asked.program, self.plan.slots, self._widths(answer), tables, self.answers)
+        (moved,) = run_change(bounded, bounded, _inputs(answer, q=q, qd=qd, warm=solution), (left,))
         coupling = self.plan.coupling
         reached = solution - (moved if coupling is None else moved[:, coupling.kept_v])
-        return found(reached)._replace(qdd=reached)
+        rest = tuple(name for name in balance.outputs if name not in ("qdd", "left"))
+        return found(reached, rest)._replace(qdd=reached)
 
     def _widths(self, variant: ConstraintVariant | None = None) -> tuple[int, ...]:
         n, points = self.plan.n, len(self.plan.all_points()[0])
@@ -134,14 +141,13 @@ class Solver:
         widths = Solved(n, n, n, 2, POINT_REPORT * points, FORCE_REPORT * points, n, n, 0, held)
         return tuple(getattr(widths, name) for name in (variant or self.variant).outputs)
 
-    def _split(self, whole: tuple, variant: ConstraintVariant | None = None) -> Solved:
-        found = Solved(**dict(zip((variant or self.variant).outputs, whole, strict=True)))
+    def _split(self, whole: tuple, names: tuple[str, ...] | None = None) -> Solved:
+        found = dict(zip(names or self.variant.outputs, whole, strict=True))
         own = self.plan.coupling
-        if own is None or found.qdd is None:
-            return found
-        return found._replace(
-            qdd=found.qdd[:, own.kept_v], force=own.narrow(found.force), total=own.narrow(found.total)
-        )
+        if own is not None:
+            narrow = {"qdd": lambda x: x[:, own.kept_v], "force": own.narrow, "total": own.narrow}
+            found |= {name: narrow[name](x) for name, x in found.items() if name in narrow}
+        return Solved(**found)
 
 
 def smooth_variant(variant: ConstraintVariant) -> ConstraintVariant:

@@ -6,6 +6,7 @@ that some lanes leave out stays such a loop: before it, its new slots are given 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -114,8 +115,15 @@ def _lanes(loop: Loop) -> tuple[Lane, ...]:
     return (*loop.inputs, *loop.outputs)
 
 
-def single(program: Program, tables: tuple[np.ndarray, ...]) -> Single:
-    """The same program, with every slot written once. It has loops, but no repeats."""
+def single(program: Program, tables: tuple[np.ndarray, ...], outputs: tuple[int, ...] | None = None) -> Single:
+    """The same program, with every slot written once. It has loops, but no repeats.
+
+    `outputs` are those that are wanted; loops that serve none of them are left out.
+    """
+    if outputs is not None:
+        needed = _needed(program, tables, outputs)
+        one = single(_asked(program, needed, outputs), tuple(tables[k] for k in needed))
+        return one._replace(sources=tuple(None if k is None else needed[k] for k in one.sources))
     renamed, kinds = _Renamed(), []
     new: list[Any] = [np.zeros((1, 1), np.int32)]
     sources: list[int | None] = [None]
@@ -137,6 +145,41 @@ def single(program: Program, tables: tuple[np.ndarray, ...]) -> Single:
         sources.append(k)
     own = tuple(np.ascontiguousarray(x.astype(np.int32)) for x in new)
     return Single(_single_program(program, tuple(kinds)), own, renamed.size, tuple(sources))
+
+
+def _needed(program: Program, tables: tuple[np.ndarray, ...], outputs: tuple[int, ...]) -> tuple[int, ...]:
+    """Numbers of the loops that some outputs depend on."""
+    needed: list[int] = []
+    read: set[int] = set()
+    for k in reversed(range(len(tables))):
+        loop, table = program.loops[k], tables[k]
+
+        def slots(places: Iterable[Slots], table: np.ndarray = table) -> set[int]:
+            return {i for place in places for row in table for i in slot_numbers(place, row)}
+
+        if any(x.array in outputs for x in loop.outputs) or slots((*loop.writes, *loop.adds)) & read:
+            read |= slots((*loop.reads, *(() if loop.when is None else (loop.when,))))
+            needed.append(k)
+    return tuple(needed[::-1])
+
+
+@once
+def _asked(program: Program, loops: tuple[int, ...], outputs: tuple[int, ...]) -> Program:
+    """Some loops of a program, which put out less."""
+
+    def one(loop: Loop) -> Loop:
+        told = [i for i, x in enumerate(loop.outputs) if x.array in outputs]
+
+        def step(*given: Any) -> tuple:
+            writes, adds, results = loop.step(*given)
+            return writes, adds, tuple(results[i] for i in told)
+
+        found = tuple(loop.outputs[i]._replace(array=outputs.index(loop.outputs[i].array)) for i in told)
+        return replace(loop, step=step, outputs=found)
+
+    marks = "_".join(map(str, outputs)), hex(sum(1 << k for k in loops))[2:]
+    own = tuple(one(program.loops[k]) for k in loops)
+    return Program(f"{program.name}_asked_{'_'.join(marks)}", own, program.n_inputs, len(outputs))
 
 
 @once
