@@ -1,6 +1,7 @@
 """Steps without a Python function around them: the states that the long way makes, for all that is plain."""
 
 import sys
+from importlib import import_module
 
 import jax
 import numpy as np
@@ -15,6 +16,7 @@ from tests.simulate.test_native_steps import WORLD
 pytestmark = pytest.mark.skipif(not direct.available(), reason="no direct calls in this interpreter")
 
 LONG = kt.advance.__wrapped__  # the Python function
+rollouts = import_module("kinetree.simulate.rollout")
 
 
 def scene():
@@ -191,3 +193,28 @@ def test_a_subclass_of_a_state_goes_the_long_way():
     model, state, ctrl = scene()
     after = kt.advance(model, state, ctrl)
     same(kt.advance(model, Own(**vars(state)), ctrl), after)
+
+
+@pytest.mark.parametrize("made", [scene, free])
+def test_rollouts_of_few_steps_have_the_bits_of_long_ones(made, monkeypatch):
+    model, state, ctrl = made()
+    controls = None if ctrl is None else np.stack([ctrl, 0.5 * ctrl, -ctrl, ctrl])
+    record = ("q", "qd", "act", "time", "warm_start", "ctrl", "done")
+    push = 0.1 * np.random.default_rng(3).standard_normal((model.n_bodies, 6)) if made is free else None
+    calls = [
+        ((state, controls), {"record": record}),
+        ((state, None), {"substeps": 2, "return_carry": True}),
+        ((worlds(state, 3), controls), {"record": "q", "f_ext": push}),
+        ((worlds(state, 3), controls), {"record": record, "dt": 1e-3}),
+    ]
+    wanted = [kt.rollout(model, *given, steps=4, **words) for given, words in calls]
+    asked = []
+    monkeypatch.setattr(rollouts, "at_once", lambda *_: asked.append(1))
+    for (given, words), old in zip(calls, wanted, strict=True):
+        new = kt.rollout(model, *given, steps=4, **words)
+        assert jax.tree.structure(new) == jax.tree.structure(old)
+        for a, b in zip(jax.tree.leaves(new), jax.tree.leaves(old), strict=True):
+            assert type(a) is type(b) is np.ndarray
+            assert (a.shape, a.dtype) == (b.shape, b.dtype)
+            np.testing.assert_array_equal(a, b)
+    assert not asked

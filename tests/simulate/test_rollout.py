@@ -12,6 +12,7 @@ import pytest
 import kinetree as kt
 from kinetree import envs
 from kinetree.simulate import at_once as native_run
+from kinetree.simulate import few_steps
 from kinetree.simulate.bounded_scan import bounded_scan, chunk_length
 from kinetree.simulate.native import frames, rolled
 from tests.simulate.robots import double_pendulum
@@ -120,6 +121,7 @@ def test_known_controls_take_one_native_call(model, start, of_jax, monkeypatch):
     wanted = {name: np.array(x) for name, x in seen.items()}
     wanted |= {"ctrl": controls, "done": np.zeros((STEPS, 3), bool)}
     calls = []
+    monkeypatch.setattr(few_steps, "MAX_STEPS", 0)  # which go one by one
     monkeypatch.setattr(native_run, "rolled", lambda *a: calls.append(a) or rolled(*a))
     for most in (frames.MAX_PIECE_BYTES, 1000):
         monkeypatch.setattr(frames, "MAX_PIECE_BYTES", most)

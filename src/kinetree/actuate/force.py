@@ -164,10 +164,13 @@ def activation_rate(model: Model, ctrl: Float[Array, "... nu"], act: Float[Array
     require_model(model)
 
     def compute(ctrl: Any, act: Any) -> Any:
-        act = jnp.asarray(act)
-        if model.actuators is None:
-            return act
-        lower, upper = jnp.asarray(model.actuators.ctrl_range, act.dtype).T
-        return rates(model.actuators, jnp.clip(jnp.asarray(ctrl), lower, upper), act)
+        return act if model.actuators is None else _clamped_rates(model.actuators, ctrl, act)
 
     return evaluate_for(model, compute, ctrl=ctrl, act=act)
+
+
+@jax.jit
+def _clamped_rates(actuators: Actuators, ctrl: Any, act: Any) -> Any:
+    """Rates from controls that are kept within their ranges."""
+    lower, upper = jnp.asarray(actuators.ctrl_range, act.dtype).T
+    return rates(actuators, jnp.clip(jnp.asarray(ctrl), lower, upper), jnp.asarray(act))

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import library
 from kinetree._types import Array, Float
 from kinetree.actuate import Actuation, actuation
 from kinetree.dynamics import gravity_force, inverse_dynamics
@@ -99,8 +100,8 @@ def actuator_force(
 
     def compute(q: Any, qd: Any, ctrl: Any, act: Any) -> Any:
         if model.actuators is None:
-            return jnp.zeros_like(jnp.asarray(qd))
-        return actuated(model, q, qd, ctrl, act, jnp.asarray(model.timestep, q.dtype)).force
+            return library(qd).zeros_like(qd)
+        return actuated(model, q, qd, ctrl, act, library(q, model.timestep).asarray(model.timestep, q.dtype)).force
 
     dtype = getattr(q, "dtype", np.dtype(float))
     still = np.zeros(model.na, dtype if jnp.issubdtype(dtype, jnp.floating) else float)

@@ -24,7 +24,8 @@ from .advance import advance, checkpointed, step_length, step_of
 from .at_once import at_once
 from .bounded_scan import bounded_scan
 from .constrained import constraints_of, prepared, with_constraints
-from .native import BoundPrograms, bound_to, bound_to_worlds, way_of_rollout, with_bound
+from .few_steps import few_steps
+from .native import BoundPrograms, bound_to, bound_to_worlds, keep_direct, way_of_rollout, with_bound
 from .worlds import constraints_of_worlds, prepared_worlds
 
 Policy = Callable[[Any, State, Any], tuple[Any, Float[AnyArray, "... nu"]]]  # (carry, state, key) -> (carry, ctrl)
@@ -132,6 +133,16 @@ def rollout(
     if reset is not None and not callable(reset):
         require_state(reset, "reset")
     require_shapes(model, **vars(state), **({} if f_ext is None or callable(f_ext) else {"f_ext": f_ext}))
+    plain = (
+        done is None and reset is None and carry is None and not (callable(policy) or callable(f_ext) or model.batch)
+    )
+    settings = {"dt": dt, "substeps": substeps, "integrator": integrator}
+    if plain and not callable(record) and type(state.q) is np.ndarray:
+        controls = None if policy is None else _controls(model, policy, steps)
+        short = few_steps(model, state, controls, f_ext, steps, settings, _recorded(record))
+        if short is not None:
+            note("rollout", way_of_rollout(model, name, state.q.dtype))
+            return (*short, None) if return_carry else short
     require_xla()
     original, found = model, (constraints_of_worlds if model.batch else constraints_of)(model)
     model = (prepared_worlds if model.batch else prepared)(model, found)
@@ -157,6 +168,9 @@ def rollout(
             )
             if known is not None:
                 note("rollout", way_of_rollout(original, name, dtype))
+                if isinstance(state.q, np.ndarray):
+                    like = state.q.reshape(-1, original.nq)
+                    keep_direct(original, bound.stepper, (dt, fixed.substeps, integrator), like)
                 return (*known, memory)
         start = jax.tree.map(lambda x: jnp.asarray(x, dtype), state)
         given = _Given(model, start, memory, key, dt, arrays, bound)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import library
 from kinetree._types import Array, Float
 from kinetree.model import Axis, Model, Placement, coupled
 from kinetree.model.arguments import evaluate_for
@@ -188,7 +189,7 @@ def tendon_length(model: Model, q: Float[Array, "... nq"]) -> Float[Array, "... 
 
     def compute(q: Any) -> Any:
         if tendons_of(model) is None:
-            return jnp.zeros((q.shape[0], 0), q.dtype)
+            return library(q).zeros((q.shape[0], 0), q.dtype)
         return stretched(model, q).length.T
 
     return evaluate_for(model, compute, q=q)
@@ -208,11 +209,17 @@ def tendon_jacobian(model: Model, q: Float[Array, "... nq"]) -> Float[Array, "..
 
     def compute(q: Any) -> Any:
         if tendons_of(model) is None:
-            return jnp.zeros((q.shape[0], 0, model.nv), q.dtype)
-        at, moment = paths_of(model), stretched(model, jnp.asarray(q)).moment
-        n = len(at.dof)
-        wide = jnp.broadcast_to(moment, (*at.dof.shape, q.shape[0]))
-        whole = jnp.zeros((n, model.nv, q.shape[0]), q.dtype)
-        return jnp.moveaxis(whole.at[np.arange(n)[:, None], at.dof].add(wide), -1, 0)
+            return library(q).zeros((q.shape[0], 0, model.nv), q.dtype)
+        return _matrix(model, q)
 
     return evaluate_for(model, compute, q=q)
+
+
+@jax.jit
+def _matrix(model: Model, q: Any) -> Any:
+    """(batch, tendons, nv)."""
+    at, moment = paths_of(model), stretched(model, jnp.asarray(q)).moment
+    n = len(at.dof)
+    wide = jnp.broadcast_to(moment, (*at.dof.shape, q.shape[0]))
+    whole = jnp.zeros((n, model.nv, q.shape[0]), q.dtype)
+    return jnp.moveaxis(whole.at[np.arange(n)[:, None], at.dof].add(wide), -1, 0)

@@ -1,7 +1,7 @@
 """The native body of steps: one lane program from a state to the state some steps later."""
 
 from .choose import BoundPrograms, bound_to, step_solver, stepper_for, way_of_rollout, way_of_step, with_bound
-from .directly import at_once, directly, keep_direct
+from .directly import at_once, directly, keep_direct, step_builtin
 from .frames import can_roll, rolled
 from .stepper import Stepper
 from .worlds import bound_to_worlds, typical_of
@@ -16,6 +16,7 @@ __all__ = [
     "directly",
     "keep_direct",
     "rolled",
+    "step_builtin",
     "step_solver",
     "stepper_for",
     "typical_of",

@@ -76,6 +76,11 @@ def at_once(function: F) -> F:
     return before_all(function, AT_ONCE[0])  # type: ignore[return-value]
 
 
+def step_builtin(model: Model) -> Any:
+    """The builtin that a model keeps for `advance`, if any; it returns None for what is not plain."""
+    return model.__dict__.get(AT_ONCE[0])
+
+
 def _keep_at_once(model: Model, key: tuple, found: Direct, most: int) -> None:
     """Leave with the model what needs no Python function around the builtin of a kind of calls."""
     stepper, nu = found.stepper, model.nu
