@@ -29,7 +29,7 @@ from .shape import Skeleton
 
 WIDTHS = tuning.SWEEP_WIDTHS
 ROOM = 3 * 6 * WIDTHS[0]  # slots of a room
-ZEROS, NOBODY = -2, -1  # numbers of a room that holds zeros, and of one that is never read
+ZEROS, UNREAD = -2, -1  # numbers of a room that holds zeros, and of one that is never read
 ROW, X_AT, FROM, BESIDE, TO = range(5)  # Columns of the inward table: slots of a row, of X, and rooms of p.
 ABOVE, BELOW, OUT = range(2, 5)  # Columns of the outward table after the first two: rooms of a, and where X goes.
 FIELDS = {  # of each row
@@ -79,7 +79,7 @@ def inward_rooms(tree: Tree, some: np.ndarray) -> np.ndarray:
             continue
         parent, own = int(tree.parent[row]), at.pop(int(row), ZEROS)
         beside = at.get(parent, ZEROS)
-        to = NOBODY if parent < 0 else beside if beside >= 0 else own if own >= 0 else rooms.take(1)
+        to = UNREAD if parent < 0 else beside if beside >= 0 else own if own >= 0 else rooms.take(1)
         if own not in (ZEROS, to):
             rooms.give_back(own, 1)
         if parent >= 0:
@@ -98,7 +98,7 @@ def outward_rooms(tree: Tree) -> np.ndarray:
         if parent >= 0:
             left[parent] -= 1
             last = left[parent] == 0
-        below = NOBODY if not tree.n_children[row] else above if last else rooms.take(1)
+        below = UNREAD if not tree.n_children[row] else above if last else rooms.take(1)
         if last and below != above:
             rooms.give_back(above, 1)
         found[row] = above, below

@@ -241,11 +241,6 @@ def base_turn(memory: Memory) -> Any:
     return lambda structure, *_: (table, np.zeros(1, np.int64))
 
 
-def screw_place(row: Rows, q: Any) -> Placement:
-    """A row's placement from its constants and its coordinate."""
-    return place(row.orientation, row.position, row.axis, q)
-
-
 def joints_with(structure: Structure, with_position: int) -> np.ndarray:
     joints = structure.quaternion_joints
     return joints[joints[:, 2] == with_position]
@@ -274,15 +269,15 @@ def _resting(structure: Structure) -> np.ndarray:
     return np.flatnonzero(resting)
 
 
-def placing_parts(memory: Memory, q_array: int = 0) -> list[RowPart]:
+def placing_parts(memory: Memory) -> list[RowPart]:
     """Parts that write the field `placed` of every row, for models with quaternion joints."""
     placed = (memory.at(OWN, "placed"),)
 
     def inputs(count: int) -> tuple[Lane, ...]:
-        return tuple(Lane(q_array, Q, k) for k in range(count))
+        return tuple(Lane(0, Q, k) for k in range(count))
 
     def moving(row: Rows, q: tuple, _: tuple) -> tuple:
-        return (screw_place(row, *q),), (), ()
+        return (place(row.orientation, row.position, row.axis, *q),), (), ()
 
     def resting(row: Rows, _: tuple, __: tuple) -> tuple:
         return (Placement(row.orientation, row.position),), (), ()

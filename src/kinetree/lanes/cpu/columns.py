@@ -112,12 +112,12 @@ class Tiles(Emitter):
         self.over("few", column, 1)
         self.over("many", tile, self.width)
 
-    def start_looking(self) -> None:
+    def start_check(self) -> None:
         """Start a check of results."""
         self.do(f"%seen = alloca {self.real}")
         self.do(f"store {self.real} zeroinitializer, ptr %seen")
 
-    def look(self, values: list[str]) -> None:
+    def check(self, values: list[str]) -> None:
         """Check 1, 2, 4, ... vectors: 0 · x is NaN if x is not finite. Very large numbers may count as infinite."""
         while len(values) > 1:
             pairs = zip(values[::2], values[1::2], strict=True)
@@ -126,7 +126,7 @@ class Tiles(Emitter):
         before = self.op(f"load {self.real}, ptr %seen")
         self.do(f"store {self.real} {self.op(f'fadd {self.real} {before}, {nothing}')}, ptr %seen")
 
-    def seen_finite(self) -> str:
+    def all_finite(self) -> str:
         """True if all checked numbers are finite."""
         seen = self.op(f"load {self.real}, ptr %seen")
         return self.op(f"xor i1 {self.any(self.op(f'fcmp une {self.real} {seen}, zeroinitializer'))}, true")
@@ -167,11 +167,11 @@ def _give(dtype: np.dtype, width: int, ordered: bool) -> Emitter:
     to = Tiles(width, dtype, ordered)
     given = "ptr noalias %columns, ptr noalias %rows, i64 %apart, i64 %count, i1 %large"
     to.begin_rows(f"internal i1 @give({given}) noinline")
-    to.start_looking()
+    to.start_check()
 
     def taken(first: str, count: int) -> list[str]:
         values = [to.op(f"load {to.real}, ptr {to.column(to.op(f'add i64 {first}, {k}'))}") for k in range(count)]
-        to.look(values)
+        to.check(values)
         return values
 
     def tile(first: str) -> None:
@@ -191,7 +191,7 @@ def _give(dtype: np.dtype, width: int, ordered: bool) -> Emitter:
     to.label("past")
     _strips(to, lambda first: transposed(to, to.real, taken(first, width)))
     to.into("done")
-    to.end(f"i1 {to.seen_finite()}")
+    to.end(f"i1 {to.all_finite()}")
     return to
 
 
@@ -253,15 +253,15 @@ def _all_finite(dtype: np.dtype, width: int) -> Emitter:
     """`all_finite(values, count)`: of the results of one lane."""
     to = Tiles(width, dtype)
     to.begin("internal i1 @all_finite(ptr %values, i64 %count) noinline")
-    to.start_looking()
+    to.start_check()
 
     def vectors(first: str, count: int) -> None:
         start = to.at("%values", first, to.scalar)
-        to.look([to.op(f"load {to.real}, ptr {to.at(start, k, to.real)}, {to.aligned}") for k in range(count)])
+        to.check([to.op(f"load {to.real}, ptr {to.at(start, k, to.real)}, {to.aligned}") for k in range(count)])
 
     def number(place: str) -> None:
         one = to.op(f"load {to.scalar}, ptr {to.at('%values', place, to.scalar)}, {to.aligned}")
-        to.look([to.op(f"insertelement {to.real} zeroinitializer, {to.scalar} {one}, i32 0")])
+        to.check([to.op(f"insertelement {to.real} zeroinitializer, {to.scalar} {one}, i32 0")])
 
     large = to.op(f"icmp sge i64 %count, {tuning.CHECKED_VECTORS * width}")
     to.branch(large, "all_start", "rest")
@@ -269,5 +269,5 @@ def _all_finite(dtype: np.dtype, width: int) -> Emitter:
     to.either(lambda first: vectors(first, 1), number)
     to.over("all", lambda first: vectors(first, tuning.CHECKED_VECTORS), tuning.CHECKED_VECTORS * width)
     to.label("done")
-    to.end(f"i1 {to.seen_finite()}")
+    to.end(f"i1 {to.all_finite()}")
     return to

@@ -69,10 +69,10 @@ class Text:
         """A value to memory."""
         self.do(f"store {kind} {value}, ptr {self.at(base, index, of)}{extra}")
 
-    def prefetch(self, place: str, write: int = 0) -> None:
-        """Prefetch a place in memory that will be read or, if `write`, written."""
+    def prefetch(self, place: str) -> None:
+        """Prefetch a place in memory that will be read."""
         self.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 {write}, i32 3, i32 1)")
+        self.do(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
 
     def branch(self, condition: str, then: str, otherwise: str) -> None:
         """Jump to one of two labels."""

@@ -36,12 +36,12 @@ from .plan import StepPlan
 from .step import (
     StepVariant,
     copy_inputs,
+    copy_time,
     counting,
     drive_parts,
     end_of_step,
     forces,
     move_followers,
-    one_number,
     output_state,
     shift_accelerations,
 )
@@ -81,7 +81,7 @@ def _end(v: StepVariant) -> Native:
         coordinates(0),
         copy_input(1, "qd"),
         copy_input(2, "x"),
-        one_number(3, "time"),
+        copy_time(3),
         *move_followers(v),
     ]
     shift = [*kinematics.shifts(), shift_accelerations(1.0)] if turned else []

@@ -139,9 +139,9 @@ def counting() -> Part:
     return Part(loop, once, lambda *_: np.ones(1))
 
 
-def one_number(array: int, to: str) -> Part:
-    """An input that is one number."""
-    loop = Loop(lambda _, x, __: (x, (), ()), 0, NOTHING, writes=(fixed(to),), inputs=(Lane(array, None, 0),))
+def copy_time(array: int) -> Part:
+    """Put the input `time` into its slot."""
+    loop = Loop(lambda _, x, __: (x, (), ()), 0, NOTHING, writes=(fixed("time"),), inputs=(Lane(array, None, 0),))
     return Part(loop, once)
 
 
@@ -297,7 +297,7 @@ _programs: Once[Native] = Once()
 def copy_inputs(v: StepVariant) -> list[Part]:
     """All inputs but forces on bodies, put into their slots."""
     at = v.inputs.index
-    begin = [starting(), coordinates(at("q")), copy_input(at("qd"), "qd"), one_number(at("time"), "time")]
+    begin = [starting(), coordinates(at("q")), copy_input(at("qd"), "qd"), copy_time(at("time"))]
     if v.free is None:
         begin.append(copy_input(at("warm_start"), "x"))
     if "ctrl" in v.inputs:
