@@ -108,6 +108,21 @@ def test_every_public_name_is_in_the_reference():
     assert sorted(told) == sorted(set(kt.__all__) - {"__version__"}), "one line for each, in docs/api"
 
 
+def test_files_that_pages_name_exist():
+    """On the pages about the present code; the changelog also names files of earlier versions."""
+    folders = ("src", "tests", "benchmarks", "examples", "docs")
+    files = {f"/{p.relative_to(ROOT).as_posix()}" for folder in folders for p in (ROOT / folder).rglob("*.py")}
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    missing = [
+        (page.name, name)
+        for page in pages
+        if page.name != "changes.md"
+        for name in re.findall(r"`([\w/]+\.py)`", page.read_text("utf-8"))
+        if not any(file.endswith(f"/{name}") for file in files)
+    ]
+    assert not missing
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_pictures_are_those_that_the_code_draws(tmp_path):
     """All but the one that simulates for ten minutes are drawn again, and have the size of those that are committed."""
