@@ -37,7 +37,7 @@ MAX_ROWS = 1000  # rows; larger trees are walked as a whole, one state after the
 
 
 class Problem(NamedTuple):
-    """What Newton's method minimises, and the contacts in it."""
+    """The problem that Newton's method minimises, and its contacts."""
 
     tree: FreeTree
     groups: list[Group]

@@ -27,7 +27,7 @@ class Rigid:
     """Rows of loops, by position."""
 
     G: Scalar  # (positions, m, batch)
-    ref: Scalar  # (m, batch): what G x must be
+    ref: Scalar  # (m, batch): the wanted G x
     classes: tuple[int, ...] = field(metadata={"static": True})
 
     def of(self, x: Scalar) -> Scalar:

@@ -66,7 +66,7 @@ class Loaded(NamedTuple):
 
 
 class HeavyPivot(NamedTuple):
-    """What a row's joint needs to answer an acceleration."""
+    """The quantities of a row's joint that give its acceleration."""
 
     U: Force
     U_turning: Scalar | None

@@ -24,7 +24,7 @@ ARRAYS = ("numpy", "jax", "traced")
 
 @dataclass(frozen=True)
 class DynamicsExplanation:
-    """What `auto` does with a model and a batch; prints as text.
+    """The choices of `auto` for a model and a batch; prints as text.
 
     `subject` names the call, `method` the method of forward dynamics. All others have the name of a public function,
     and are its `Choice`: schedule, way, body, program and reason.

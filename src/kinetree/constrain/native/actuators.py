@@ -49,7 +49,7 @@ def rows_of(plan: Any, at: Wires) -> np.ndarray:
 
 
 class Fibres(NamedTuple):
-    """What a muscle has more."""
+    """The additional constants of a muscle."""
 
     pulls: Any  # 1 where its gain is a muscle's
     resists: Any  # 1 where its bias is
@@ -199,7 +199,7 @@ class ActuatorSlots(NamedTuple):
 
 
 def written(stateful: bool, implicit: bool, slope: Any, rate: Any) -> tuple:
-    """What an actuator leaves in its slots."""
+    """The values in the slots of an actuator."""
     return ((rate,) if stateful else ()) + ((slope,) if implicit else ())
 
 
@@ -232,7 +232,7 @@ def bounded(implicit: bool, carries: bool) -> list[Part]:
     weight = (CARRIED.at(1, "tau"),) if carries else ()
 
     def clear(bounds: tuple, carried: Any) -> tuple:
-        """What a range leaves to actuators."""
+        """The part of a range that is left for actuators."""
         return tuple(bound - carried[0] for bound in bounds) if carries else bounds
 
     def step(bounds: tuple, _: tuple, reads: tuple) -> tuple:

@@ -46,7 +46,7 @@ def _presses(plan: Any, both: bool) -> np.ndarray:
 
 
 def _turns(both: bool) -> Any:
-    """Rows of both bodies; the point, whether it is near, its other place; and what presses.
+    """Rows of both bodies; the point, its stiffness, its other place; and the pressing actuator.
 
     Of a contact with the static world the first row is the base, which has no velocity and feels no force.
     """

@@ -1,6 +1,6 @@
 """Gravity compensation that counts as the force of actuators: joints bound the sum of both (constrain/actuated.py).
 
-What is carried of each body's weight goes inward along the tree; each row is told its share.
+The compensated weight of each body is summed inward along the tree, which gives each row its force.
 """
 
 from typing import Any

@@ -47,7 +47,7 @@ MOST_TURNS = 200  # turns of conjugate gradients; without rounding, the active r
 
 
 def state_before_step(kind: Kind, known: Any, reads: tuple) -> tuple[tuple, Response]:
-    """What a contact keeps, and its response before the step; the rest of what was read is the caller's."""
+    """The values that a contact keeps, its response before the step, and the remaining reads."""
     n = len(kind.own)
     kept = reads[:n]
     return kept, kind.response(known, kept, kind.w(known, kept, reads[n : n + len(kind.now)]))
@@ -299,7 +299,7 @@ def decide_start(finishes: bool) -> Part:
 
 
 def _least(norms: Norms) -> Any:
-    """What ρᵀ G A⁻¹ Gᵀ ρ is where ρ is rounding."""
+    """The size of ρᵀ G A⁻¹ Gᵀ ρ if ρ is only rounding error."""
     return (RESIDUAL_EPS * float(jnp.finfo(norms.size.dtype).eps)) ** 2 * norms.size
 
 

@@ -145,7 +145,7 @@ class Between(NamedTuple):
 
 
 def place_slots(rows: int) -> tuple[Slots, ...]:
-    """What turns read of the places of shapes."""
+    """The slots of shapes that turns read."""
     return tuple(ROW.at(k, "pose") for k in range(rows))
 
 

@@ -15,7 +15,7 @@ from .span_plan import WrapKind
 
 
 class Linking(NamedTuple):
-    """What programs depend on of strings and of frames that are held together."""
+    """The features of strings, and of frames that are held together, on which programs depend."""
 
     lengths: tuple[str, ...] = ()  # kinds of strings
     strung: tuple[str, ...] = ()  # kinds of constraints on strings

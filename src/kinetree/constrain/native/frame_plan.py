@@ -57,7 +57,7 @@ class Frames:
         return () if self.equal is None else (self.equal.held, self.equal.bodies1, self.equal.bodies2)
 
     def touches(self) -> list[LinkTouch]:
-        """What each link touches, in the order of the groups."""
+        """The rows of each link, in the order of the groups."""
         return [
             LinkTouch(tuple(int(self.rows[k, e]) for k in (0, 1) if moves[k]))
             for size, moves, members in self.groups

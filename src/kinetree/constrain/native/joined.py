@@ -216,7 +216,7 @@ def _roots(plan: Plan) -> np.ndarray:
 
 
 def coupling_entries() -> list[Part]:
-    """(J₂ − J₁)ᵀ W (J₂ − J₁): what moves the second body is moved to the first one's point."""
+    """(J₂ − J₁)ᵀ W (J₂ − J₁): screws of the second body are moved to the first one's point."""
 
     def roots(_: tuple, __: tuple, reads: tuple) -> tuple:
         W, away = reads

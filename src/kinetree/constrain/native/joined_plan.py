@@ -80,7 +80,7 @@ class Joined:
         return sorted({self.place[i][0] for i in rows})
 
     def _fill(self) -> None:
-        """Which blocks there are: of rows that carry one another, of bodies that may touch, and what fills in."""
+        """The blocks of rows that carry one another, of bodies that may touch, and of the fill-in."""
         count = len(self.groups)
         filled = [{k} for k in range(count)]
         every = [self._groups_of(carrying(self.parent, {i})) for i in range(len(self.parent))]
@@ -181,7 +181,7 @@ class Joined:
         return table(*self.join(self.couples)[:2])
 
     def composed(self) -> np.ndarray:
-        """Onto what rows lay their load, and their own."""
+        """The blocks that receive the load of rows, and the blocks of the rows."""
         rows = [i for i in range(len(self.parent) - 1, -1, -1) if self.parent[i] >= 0 and self.merges[i] > 0]
         return table(self.held[self.parent[rows]], self.held[rows]) if rows else np.zeros((0, 2), np.int32)
 
@@ -191,7 +191,7 @@ class Joined:
         return table([self._cell[k, k] for k in groups], self.solution(groups))
 
     def rooted(self, row: Any, total: Any) -> np.ndarray:
-        """Roots: their first rows, what their bodies hold, their blocks of the diagonal, they, and a part of sums."""
+        """Roots: first rows, blocks of their bodies, blocks of the diagonal, their slots, and a part of sums."""
         first, groups = np.array(list(self.roots.values()), np.int64), list(self.roots)
         held = self.held[first + WIDTH - 1]
         return table(row(first), held, [self._cell[k, k] for k in groups], self.solution(groups), total(first))
@@ -210,7 +210,7 @@ class Joined:
         return np.array(found, np.int32).reshape(-1, WIDTH + 3), np.array(carry, float).reshape(-1, WIDTH)
 
     def of_rows(self, row: Any) -> np.ndarray:
-        """Rows that are not of roots, what they hold, their places on the diagonal, and their numbers in solutions."""
+        """Rows that are not of roots, their blocks, their places on the diagonal, and their numbers in solutions."""
         places = [self.place[i] for i in self.others]
         slots = [self._cell[k, k] + c * (WIDTH + 1) for k, c in places]
         return table(row(np.array(self.others, np.int64)), self.held[self.others], slots, self._own(self.others))
@@ -264,6 +264,6 @@ class Joined:
         return table([self._cell[k, k] for k in count], self.solution(list(count)))
 
     def answers(self, row: Any, up: Any, total: Any) -> np.ndarray:
-        """Parents of rows that are not of roots, the rows, what they hold, their numbers, and a part of sums."""
+        """Parents of rows that are not of roots, the rows, their blocks, their numbers, and a part of sums."""
         rows = np.array(self.others, np.int64)
         return table(up(rows), row(rows), self.held[rows], self._own(self.others), total(rows))

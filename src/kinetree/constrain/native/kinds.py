@@ -46,15 +46,15 @@ class Kind(NamedTuple):
     numbers: Callable[[Model, Plan, Known], Any]
     table: Callable[[Plan], np.ndarray]  # columns: row, constraint, and more of contacts
     columns: int
-    own: tuple[Slots, ...]  # what the constraint keeps
+    own: tuple[Slots, ...]  # the values that the constraint keeps
     motion: tuple[str, str]  # the fields of the rows that hold J x, before and after the step
     when: Slots
     residual: Callable[[Any, tuple, Any], tuple]  # (known, kept, motion) -> w
     response: Callable[[Any, tuple, tuple], Response]  # (known, kept, w)
     adds: tuple[Slots, ...]
-    load: Callable[[Any, tuple, Any, Any], tuple]  # (known, kept, curvature, constant force) -> what is added
+    load: Callable[[Any, tuple, Any, Any], tuple]  # (known, kept, curvature, constant force) -> the added load
     pulls: tuple[Slots, ...]
-    pull: Callable[[Any, tuple, tuple], tuple]  # (known, kept, force) -> what is added
+    pull: Callable[[Any, tuple, tuple], tuple]  # (known, kept, force) -> the added forces
     rows: tuple[int, ...] = (0,)  # columns of the rows whose motion counts
     couples: bool = False  # True if it touches two rows: then the tree does not carry it
     links: bool = False  # True if links carry it (links.py)
@@ -62,7 +62,7 @@ class Kind(NamedTuple):
     listed: str = ""  # the name of the list of those that act
     keeps: tuple[Slots, ...] = ()  # w at x, and at the end of the full step; if not kept, w is found from the motion
     end: Slots | None = None  # where forces are kept if friction does not slip: after the constraint's own slots
-    friction: str = ""  # what of it is friction: "cone" or "dry"; nothing of others
+    friction: str = ""  # its friction: "cone" or "dry"; empty without friction
     linear: bool = False  # True if forces are −C J x alone: those of a small change of a solution
 
     @property
@@ -77,7 +77,7 @@ class Kind(NamedTuple):
         return self._replace(response=response, linear=True)
 
     def bare(self, kept: tuple) -> tuple:
-        """What a constraint keeps; of a small change the acceleration at which it would be at rest is zero."""
+        """The values that a constraint keeps; for a small change its reference acceleration is zero."""
         return (kept[0], jax.tree.map(jnp.zeros_like, kept[1]), *kept[2:]) if self.linear else kept
 
     def constant(self, r: Response, kept: tuple) -> tuple:
@@ -198,7 +198,7 @@ def contact(dim: int, elliptic: bool) -> Kind:
 def of_one_number(adds: tuple[Slots, Slots], pull: Callable[[Any, tuple, tuple], tuple], **rest: Any) -> Kind:
     """A kind whose constraints act along one number, and keep their stiffness and reference.
 
-    `adds` are where curvature and force go; `pull` turns a force into what is added there.
+    `adds` are the places of curvature and force; `pull` turns a force into the value that is added there.
     """
     return Kind(
         constants=NUMBER,

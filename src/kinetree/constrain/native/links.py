@@ -41,7 +41,7 @@ def carrying(parent: np.ndarray, rows: set[int]) -> list[int]:
 
 
 def in_groups(touches: list[LinkTouch]) -> list[LinkTouch]:
-    """What each group of links touches."""
+    """The rows of each group of links."""
     groups = [touches[k : k + WIDTH] for k in range(0, len(touches), WIDTH)]
 
     def every(rows: list[tuple[int, ...]]) -> tuple[int, ...]:
@@ -54,7 +54,7 @@ class Links:
     """First slots of all that belongs to groups of links, and the tables of their loops."""
 
     def __init__(self, parent: np.ndarray, touches: list[LinkTouch], at: int):
-        """From what each link touches; links that touch nothing fill groups up."""
+        """From the rows of each link. Links without rows pad the groups."""
         self.count = sum(bool(t.ends or t.joints) for t in touches)
         self._soft = [float(not t.rigid) for t in touches]
         self.groups = in_groups(touches) if self.count <= MAX_LINKS else []  # lanes do not serve more links

@@ -15,7 +15,7 @@ from .memory import FORCE
 LoopKind = tuple[str, Moves]  # a kind of loop, and which of its two bodies move
 NO_LINK = LinkTouch(())  # pads a group
 
-# What is asked of three rows: of accelerations, of a motion that closes loops, of a change of velocities; and forces.
+# Wanted values of three rows: accelerations, a motion that closes loops, a change of velocities; and their forces.
 ROWS3 = dict.fromkeys(("wanted", "motion", "change", "force"), THREE)
 HELD3 = Memory(**ROWS3, pushes=((FORCE, FORCE),) * WIDTH)  # unit forces on both bodies, about the points of their trees
 FOLLOWING3 = Memory(**ROWS3, slope=THREE)  # of joints that follow others
@@ -54,7 +54,7 @@ class RigidLoops:
         return bool(self.groups or self.following)
 
     def touches(self) -> list[LinkTouch]:
-        """What each link touches, in the order of the groups; joints that follow others come last."""
+        """The rows of each link, in the order of the groups; joints that follow others come last."""
         found: list[LinkTouch] = []
         for (kind, _), members in self.groups.items():
             count = len(classes_of(kind))

@@ -235,7 +235,7 @@ def spread_follower_entries() -> list[Part]:
 
 
 def _proximal(model: Model, plan: Plan, known: Known) -> np.ndarray:
-    """(blocks, 3): M, a small part of what a row would have that moves freely."""
+    """(blocks, 3): M, a small part of the diagonal entry of a free row."""
     loops = model.loops
     assert loops is not None
     weights, lay = inverse_weights(model), row_layout(loops)
@@ -336,7 +336,7 @@ def keep_forces(closing: Slots | None) -> Part:
 
 
 def _total(forces: tuple, pushes: tuple, end: int) -> Force:
-    """What a loop does to one of its bodies."""
+    """The wrench of a loop on one of its bodies."""
     found = [
         row[end] * f for force, push in zip(forces, pushes, strict=True) for f, row in zip(force, push, strict=True)
     ]

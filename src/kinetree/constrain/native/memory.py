@@ -2,7 +2,7 @@
 
 All spatial quantities are in world axes, about a point of the tree that they belong to: sweeps then need no transforms.
 Each tree has a block of its own before the rows, its base. Blocks lie one after the other; tables name their first
-slots. What all loops share (`GLOBAL`) has fixed slots.
+slots. Values that all loops share (`GLOBAL`) have fixed slots.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ HELD = Held(ArticulatedInertia(SYM3, Mat3(*9 * (0.0,)), SYM3), FORCE)
 
 
 class PivotSlots(NamedTuple):
-    """What a row's joint needs to answer an acceleration."""
+    """The quantities of a row's joint that give its acceleration."""
 
     U: Force
     d: Any
@@ -183,7 +183,7 @@ HELD_BLOCK = Memory(held=HELD)
 
 
 def held_bias(column: int) -> Slots:
-    """The bias of a block of what rows hold."""
+    """The bias of a block that a row holds."""
     count = jax.tree.structure(FORCE).num_leaves
     return Slots(column, HELD_BLOCK.size - count, jax.tree.structure(FORCE))
 

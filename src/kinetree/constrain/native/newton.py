@@ -318,7 +318,7 @@ def newton(
         kinds: of constraints that the tree carries.
         between: kinds that couple two bodies, with their dimensions.
         finishes: a last round solves for the acceleration of the integrator.
-        linked: what links add.
+        linked: the parts that links add.
         joins: constraints that couple bodies are solved for by a matrix, not by conjugate gradients.
     """
     every = [*kinds, *(k for k, _ in between)]

@@ -39,7 +39,7 @@ class Solved(NamedTuple):
     left: Any = None  # of the balance of forces, on all rows
     answer: Any = None  # of all rows, to a change
     motions: Any = None  # of points of contact that are searched for
-    loops: Any = None  # (batch, 6 a loop): what rigid loops do to their second bodies, in the world
+    loops: Any = None  # (batch, 6 for each loop): wrenches of rigid loops on their second bodies, in the world
 
     @property
     def iterations(self) -> Any:
@@ -72,7 +72,7 @@ class Solver:
     def __call__(
         self, q: Any, qd: Any = None, tau: Any = None, f_ext: Any = None, warm: Any = None, by_xla: bool = False
     ) -> Solved:
-        """What the variant asks for, from (batch, ...) arrays. `by_xla`: by the XLA body of the same program."""
+        """The outputs of the variant, from (batch, ...) arrays. `by_xla`: by the XLA body of the same program."""
         inputs = _inputs(self.variant, q=q, qd=qd, tau=tau, f_ext=f_ext, warm=warm)
         if not by_xla and (found := self._at_once(inputs)) is not None:
             return self._split(found)
@@ -103,7 +103,7 @@ class Solver:
         return (found,) if isinstance(found, np.ndarray) else found
 
     def at_solution(self, q: Any, qd: Any = None, tau: Any = None, f_ext: Any = None, solution: Any = None) -> Solved:
-        """What has the derivatives of the answer, where accelerations are known. Its values are not the answer's."""
+        """A function with the derivatives of the answer, for known accelerations. It has other values."""
         balance = smooth_variant(self.variant)
         native, given = program_of(balance), {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext}
         if balance.recalls:

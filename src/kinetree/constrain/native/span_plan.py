@@ -19,7 +19,7 @@ LINE = Memory(end=ZERO3, pull=ZERO3)  # a point of it, and its direction, times 
 
 
 class WrapKind(NamedTuple):
-    """What a tendon goes around."""
+    """A shape that a tendon goes around."""
 
     cylinder: bool
     sided: bool  # on a side that is given
@@ -71,7 +71,7 @@ class Spans:
         return self._lines + np.asarray(number, np.int64) * LINE.size
 
     def lines(self, wrapped: bool, string: Any) -> np.ndarray:
-        """Both ends, the line, its string, and what it may go around; lines of spans with a wrap, or without."""
+        """Both ends, the line, its string, and its wrap; for lines of spans with a wrap, or without."""
         at, own = self.paths.lines, self.members(wrapped)
         wraps = self.way(np.maximum(at.wrap[own], 0)) if wrapped else 0
         return table(self.spot(at.first[own]), self.spot(at.second[own]), self.line(own), string(at.tendon[own]), wraps)

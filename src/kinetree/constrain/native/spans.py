@@ -60,7 +60,7 @@ def points() -> Part:
 
 
 class WrapShape(NamedTuple):
-    """What a tendon goes around, on its row; and how much its span counts."""
+    """A shape that a tendon goes around, on its row; and the factor of its span."""
 
     at: Placement
     radius: Any

@@ -32,7 +32,7 @@ STRING = Memory(
 
 
 class StringGroup(NamedTuple):
-    """A kind of constraints on strings: their strings, and the numbers of what they belong to."""
+    """A kind of constraints on strings: their strings, and the numbers of their owners."""
 
     strings: np.ndarray
     members: np.ndarray
@@ -154,7 +154,7 @@ class Strings:
         return joints, tied, self.fixed, routes, tuple(map(tuple, self.rows)), tuple(self.linked.tolist())
 
     def touches(self) -> list[LinkTouch]:
-        """What the links of strings touch."""
+        """The rows of the links of strings."""
         filled = -len(self.linked) % WIDTH
         rigid = set(self.mimics.strings.tolist())
         return [*(LinkTouch((), tuple(self.rows[s]), s in rigid) for s in self.linked), *filled * [LinkTouch(())]]

@@ -49,7 +49,7 @@ MOTION, FORCE = Motion(ZERO3, ZERO3), Force(ZERO3, ZERO3)
 
 
 class SlopeVariant(NamedTuple):
-    """Which program: for what kind of mechanism, and of which function."""
+    """The variant of a program: its kind of mechanism, and its function."""
 
     quaternions: bool
     external: bool = False  # True if forces act on bodies.

@@ -78,12 +78,12 @@ class Articulated(NamedTuple):
 
 
 def joint_inertia(S: Axis | Motion, U: Force, armature: Scalar) -> Scalar:
-    """d = Sᵀ U + armature: what resists the joint. 2m 2a along z."""
+    """d = Sᵀ U + armature: the inertia that the joint feels. 2m 2a along z."""
     return S.dot(U) + armature
 
 
 def joint_drive(S: Axis | Motion, tau: Scalar, p: Force) -> Scalar:
-    """u = τ − Sᵀ p: what drives the joint. 2m 2a along z."""
+    """u = τ − Sᵀ p: the force that drives the joint. 2m 2a along z."""
     return tau - S.dot(p)
 
 
@@ -103,7 +103,7 @@ def pull_back(X: Transform, axis: Axis, U: Force, d_inverse: Scalar, f: Force) -
 
 
 class Pivot(NamedTuple):
-    """What the joint of an articulated body needs to answer an acceleration."""
+    """The quantities of an articulated body's joint that give its acceleration."""
 
     U: Force
     d_inverse: Scalar
@@ -142,7 +142,7 @@ def along_axis(I: ArticulatedInertia, axis: Axis) -> Force:
 
 
 def exceeds_rounding(d: Scalar, went_in: Scalar) -> Scalar:
-    """True if d is more than rounding error of what went into it. 1m."""
+    """True if d is larger than the rounding error of the numbers that went into it. 1m."""
     return d > ROUNDINGS * float(jnp.finfo(d.dtype).eps) * went_in
 
 
@@ -161,7 +161,7 @@ def pivot(axis: Axis, armature: Scalar, tau: Scalar, whole: Articulated) -> Pivo
 
 
 def scale_passed(axis: Axis, mass: Scalar | None, whole: Articulated, p: Pivot) -> Scale | None:
-    """What a row passes on of its scale, in row coordinates. 16m 13a.
+    """The scale that a row passes to its parent, in row coordinates. 16m 13a.
 
     A body's own inertia resists in all directions, so what it passes on is as good as new. A row without one, an inner
     row of a joint or a massless link, passes on the errors N that it received, and a small d enlarges them: released

@@ -1,4 +1,4 @@
-"""The articulated element: a stretch of rows between an inner and an outer handle, and what two in a row make.
+"""The articulated element: a stretch of rows between an inner and an outer handle, and how two combine.
 
     a_out = A a_in − C f_out + b          f_in = J a_in + Aᵀ f_out + η          C, J symmetric, positive semidefinite
 f_out is the force that the outer end passes to the rest of the tree, f_in the force that the stretch receives from the

@@ -46,7 +46,7 @@ def _solve(D: Any, *right: Any) -> tuple[Any, ...]:
 
 
 def odd_even_elimination(system: Tridiagonal) -> Any:
-    """The solution, (n, batch, 6), by Algorithm 2: step j removes what couples rows 2^(j−1) apart."""
+    """The solution, (n, batch, 6), by Algorithm 2: step j eliminates the coupling of rows 2^(j−1) apart."""
     n = system.D.shape[0]
     place = jnp.arange(n)
 

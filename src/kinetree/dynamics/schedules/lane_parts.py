@@ -1,4 +1,4 @@
-"""Parts of lane programs besides the passes over rows.
+"""Parts of lane programs other than passes over rows.
 
 These are: poses in the world; visits to the base, to bodies or to one body; the places of a matrix over pairs; and rows
 that write columns of a matrix.

@@ -107,7 +107,7 @@ class Roots:
         return Visits(self.algorithm, self.kind, p, self.shifts)
 
     def replayed(self, p: Pass) -> list[Pass]:
-        """The outward passes that found what a pass needs, in order."""
+        """The outward passes that find the states that a pass needs, in order."""
         before = self.algorithm.all_passes[: self.algorithm.all_passes.index(p)]
         found: list[Pass] = []
         for x in before:

@@ -89,7 +89,7 @@ BELOW, START, ENTRY, MIRROR = range(4)  # Columns of a table of ancestor pairs (
 
 
 class Variant(NamedTuple):
-    """Which program of an algorithm: for what kind of mechanism, with or without forces on bodies."""
+    """The variant of an algorithm's program: its kind of mechanism, with or without forces on bodies."""
 
     kind: Traits
     external: bool = False

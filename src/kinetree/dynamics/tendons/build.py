@@ -70,7 +70,7 @@ def with_these(model: Model, tendons: Tendons | None) -> Model:
 
 
 class Route:
-    """The path of one tendon: coefficients on rows, or points and what lies between them."""
+    """The path of one tendon: coefficients on rows, or points and spans between them."""
 
     def __init__(self) -> None:
         self.fixed: list[tuple[int, Any]] = []  # row and coefficient

@@ -38,7 +38,7 @@ OWN_BUILTIN_MIN_STEPS = 4096
 
 
 class Direct(NamedTuple):
-    """A builtin, and what its output means."""
+    """A builtin, and the parts of its output."""
 
     call: Any
     stepper: Stepper
@@ -77,7 +77,7 @@ def at_once(function: F) -> F:
 
 
 def step_builtin(model: Model) -> Any:
-    """The builtin that a model keeps for `advance`, if any; it returns None for what is not plain."""
+    """The builtin that a model keeps for `advance`, if any. It returns None for calls that are not plain."""
     return model.__dict__.get(AT_ONCE[0])
 
 
