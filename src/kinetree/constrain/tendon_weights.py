@@ -1,4 +1,4 @@
-"""What the inertia of tendons takes from inverse weights.
+"""The reduction of inverse weights by the inertia of tendons.
 
 A tendon with armature a along the row U of joints adds a Uᵀ U to the mass matrix. With the rows √a U of all tendons
 below each other, (M + Uᵀ U)⁻¹ = M⁻¹ − Y S⁻¹ Yᵀ, where Y = M⁻¹ Uᵀ and S = 1 + U Y (the formula of Woodbury).
@@ -22,7 +22,7 @@ from .tendons import branches
 
 
 class Stiffer(NamedTuple):
-    """What to take off, of the weights of degrees of freedom, of bodies, and of tendons."""
+    """The reductions of the weights of degrees of freedom, of bodies, and of tendons."""
 
     dof: Any  # (nv,)
     body: Any  # (n, 2)

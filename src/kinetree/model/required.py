@@ -18,7 +18,7 @@ def require_model(model: Any) -> None:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is one real number, of Python, NumPy or JAX; traced ones are."""
+    """True if a value is one real number, of Python, NumPy or JAX. Traced numbers count."""
     try:
         found = value if isinstance(value, jax.Array) else np.asarray(value)
     except ValueError:  # rows that differ in length
