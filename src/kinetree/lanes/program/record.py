@@ -1,7 +1,7 @@
 """The equations of a step, recorded on scalars.
 
 JAX sends `a * b` of two values that it traces through `jnp.multiply`, its `jit`, and the inlining of what that traced:
-30 to 90 µs where one equation is to be written down. Steps have tens of thousands of them. Here a value is a tracer of
+27 µs where one equation is to be written down. Steps have tens of thousands of them. Here a value is a tracer of
 our own, whose operators write the equation themselves. Other functions go JAX's way and end in `process_primitive`.
 The equations are those that JAX would find (tests/lanes/test_record.py).
 """
