@@ -358,3 +358,10 @@ def test_text_that_mujoco_reads_and_that_is_not_quite_xml():
     assert kt.load(one_body('axis="0 1 0"') + "\n</mujoco>").nv == 1
     with pytest.raises(kt.ModelError, match="MuJoCo can not compile it"):
         kt.load("<mujoco><worldbody></mujoco>")
+
+
+def test_an_equality_within_one_body_is_told():
+    """It was left out without a word."""
+    sites = '<worldbody><body><freejoint/><geom size="0.1"/><site name="a"/><site name="b" pos="1 0 0"/></body>'
+    with pytest.warns(kt.io.NotModelled, match="equality constraints within one body"):
+        kt.load(f'<mujoco>{sites}</worldbody><equality><connect site1="a" site2="b"/></equality></mujoco>')

@@ -22,7 +22,11 @@ def read_equalities(model: Model, m: Any, ours: dict[int, int], report: Report) 
     kinds = m.eq_type[active]
     for kind in kinds[kinds > TENDON]:
         report.ignored[f"equality constraints ({KINDS[min(int(kind), len(KINDS) - 1)]})"] += 1
-    between = np.array([e for e in active[kinds < JOINT] if _is_free(model, m, ours, e)], np.int64)
+    rows = {int(e): _rows(model, m, ours, e) for e in active[kinds < JOINT]}
+    between = np.array([e for e, (one, two) in rows.items() if one != two], np.int64)
+    within = sum(one == two >= 0 for one, two in rows.values())
+    if within:
+        report.ignored["equality constraints within one body, which damp its rotation in MuJoCo"] += within
     joints = active[kinds == JOINT]
     frames = _frames(model, m, ours, between) if len(between) else None
     follow = _joints(m, joints) if len(joints) else None
@@ -38,10 +42,10 @@ def _bodies(m: Any, e: int) -> list[int]:
     return [int(m.site_bodyid[x]) for x in ends] if m.eq_objtype[e] == SITE else list(ends)
 
 
-def _is_free(model: Model, m: Any, ours: dict[int, int], e: int) -> bool:
-    """True if its bodies can move relative to each other. If not, as a mocap body and the world, it has no effect."""
+def _rows(model: Model, m: Any, ours: dict[int, int], e: int) -> tuple[int, int]:
+    """The rows that carry its two bodies; −1 is the base."""
     one, two = (-1 if ours[b] < 0 else int(model.structure.row_of_body[ours[b]]) for b in _bodies(m, e))
-    return one != two
+    return one, two
 
 
 def _frames(model: Model, m: Any, ours: dict[int, int], which: np.ndarray) -> FrameEqualities:
