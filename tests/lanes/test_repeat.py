@@ -204,7 +204,7 @@ def test_turns_on_a_list_are_those_that_some_lane_does():
 
 def test_what_a_repeat_forbids():
     again = Repeat((loop(lambda: (0.0,), writes=(0,)),), 0, 3)
-    with pytest.raises(ValueError, match="neither reversible"):
+    with pytest.raises(ValueError, match="repeats loops, so it is not reversible"):
         Program("odd", (again,), 1, 1, reversible=True)
     with pytest.raises(ValueError, match="tables must name"):
         Program("odd", again.body, 1, 1, reversible=True)
