@@ -33,7 +33,7 @@ def test_farthest_is_where_mujoco_climbs_to():
     pool, starts = pooled(hulls, np.float32)
 
     def farthest(at: jax.Array, d: jax.Array) -> jax.Array:
-        corners, along = Corners(jnp.asarray(pool), at), Vec3(*d)
+        corners, along = Corners(jnp.asarray(pool), at).search, Vec3(*d)
         return corners.chosen(along, corners.farthest(along))
 
     search = jax.jit(jax.vmap(farthest, (None, 0)))
@@ -58,7 +58,7 @@ def test_lists_leave_no_corner_out():
     pool, starts = pooled(hulls, np.float64)
 
     def farthest(at: jax.Array, d: jax.Array) -> jax.Array:
-        return Corners(jnp.asarray(pool), at).farthest(Vec3(*d)).number
+        return Corners(jnp.asarray(pool), at).search.farthest(Vec3(*d)).number
 
     search = jax.jit(jax.vmap(farthest, (None, 0)))
     for hull, start in zip(hulls, starts, strict=True):
@@ -82,10 +82,22 @@ def test_rounded_corners_hide_none():
     top = heights.max(0)
     assert any(heights[climbed(hull, d), k] < top[k] - 1e-10 for k, d in enumerate(every))
     pool, _ = pooled([hull], np.float64)
-    corners = Corners(jnp.asarray(pool), jnp.int32(0))
+    corners = Corners(jnp.asarray(pool), jnp.int32(0)).search
     search = jax.jit(jax.vmap(lambda d: corners.chosen(Vec3(*d), corners.farthest(Vec3(*d)))))
     found = np.asarray(search(jnp.asarray(every)))
     np.testing.assert_allclose(heights[found, np.arange(len(every))], top, rtol=0, atol=1e-14)
+
+
+def test_equal_hulls_stand_in_a_pool_once():
+    """Both arms of a robot show the same meshes; one that is as large, but another, stands apart."""
+    points = np.random.default_rng(3).standard_normal((30, 3))
+    one, same, other = (Hull.from_points(x) for x in (points, points.copy(), points[::-1] * 1.5))
+    pool, starts = pooled([one, other, same], np.float64)
+    assert starts[0] == starts[2] == 0
+    assert starts[1] > 0
+    alone, _ = pooled([one], np.float64)
+    assert np.array_equal(pool[: len(alone)], alone)
+    assert len(pool) == len(alone) + len(pooled([other], np.float64)[0])
 
 
 def test_cells_hold_their_middles():

@@ -9,7 +9,7 @@ from kinetree.lanes import Lane, Loop, Program, run, xla
 from kinetree.lanes.cpu.compiled import CompiledProgram
 from kinetree.lanes.cuda.ptx import ptx, reach_of
 from kinetree.lanes.llvm.emit import Emitter, UnknownPrimitive, trace
-from kinetree.lanes.program.alone import counted, get, once, put, room, whole
+from kinetree.lanes.program.alone import counted, get, once, put, room, row, whole
 from tests.lanes.assembler import NEEDED, assemble
 
 N = 5
@@ -87,11 +87,46 @@ def test_lanes_sort_by_themselves(dtype):
         np.testing.assert_array_equal(native(*few)[0], right[:lanes])
 
 
+def reading_rows() -> Program:
+    """Of each lane's own place the four numbers from there on, weighed, as often as the lane asks for."""
+
+    def step(known, inputs, _):
+        (_, pool), (first, times) = known, inputs
+
+        def weighed(k, total):
+            a, b, c, d = row(pool, whole(first) + k)
+            return total + a + 2 * b + 4 * c + 8 * d
+
+        return (), (), (counted(whole(times), weighed, jnp.zeros_like(first)),)
+
+    inputs = Lane(0, None, 0), Lane(0, None, 1)
+    loop = Loop(step, 0, jax.tree.structure((0, 0)), inputs=inputs, outputs=(Lane(0, None, 0),), pool=True)
+    return Program("test_rows", (loop,), 1, 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_are_the_numbers_side_by_side(dtype):
+    rng = np.random.default_rng(0)
+    pool = rng.permutation(40).astype(dtype)
+    constants = np.concatenate([np.zeros((1, 2), dtype), pool.reshape(-1, 2)])
+    x = np.stack([rng.integers(2, 34, 37), rng.integers(0, 4, 37)], -1).astype(dtype)
+    x[:, 0] -= 2  # The pool that a step sees begins with the row of its turn.
+    whole_pool = constants.ravel()
+    right = np.array([[sum(whole_pool[int(f) + k :][:4] @ [1, 2, 4, 8] for k in range(int(n)))] for f, n in x])
+    given = (0, (1,), (np.zeros((1, 0), np.int32),), (constants,), (x,))
+    np.testing.assert_array_equal(run(reading_rows(), *given)[0], right)
+    np.testing.assert_array_equal(xla.run(reading_rows(), *given)[0], right)
+    native = CompiledProgram(reading_rows(), dtype)
+    for lanes in (1, 3, 8, 19):
+        np.testing.assert_array_equal(native(*given[:-1], (x[:lanes],))[0], right[:lanes])
+
+
 @NEEDED
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_kernels_are_accepted(dtype, tmp_path):
-    program = sorting()
-    assemble(ptx(program, np.dtype(dtype), 8, reach=reach_of(program, (2, 12), 8)).text, tmp_path)
+@pytest.mark.parametrize(("make", "outputs"), [(sorting, 12), (reading_rows, 1)])
+def test_kernels_are_accepted(dtype, make, outputs, tmp_path):
+    program = make()
+    assemble(ptx(program, np.dtype(dtype), 8, reach=reach_of(program, (2, outputs), 8)).text, tmp_path)
 
 
 def test_what_can_not_be_done_in_place_is_refused():

@@ -21,8 +21,9 @@ from .clip import POINTS, Points, several_points
 from .compact import compacted
 from .epa import CYLINDER_TOLERANCE, TOLERANCE, Penetration, Support, penetration, polished
 from .gjk import Nearest, nearest_points
+from .pool import CornerSearch
 from .shapes import Contact, Geom, contact, frame_of, unit, where
-from .solids import UNIT_BOX, chosen_corner, farthest_corner, feature
+from .solids import UNIT_BOX, chosen_corner, farthest_corner, feature, search_of
 from .support import bounding_radius, core_box, core_radius, support
 
 FACES = ("cylinder", "box", "mesh")  # kinds with flat faces or straight lines, which may touch in several points
@@ -59,21 +60,25 @@ def _between(kinds: Kinds, a: Geom, b: Geom) -> Vec3:
 
 def _ends(kinds: Kinds, a: Geom, b: Geom) -> Support:
     """The farthest points of two cores along a direction and against it, and their corners."""
+    searches = tuple(search_of(k, g) for k, g in zip(kinds, (a, b), strict=True))
 
-    def sides(d: Vec3) -> tuple[tuple[str, Geom, Vec3], ...]:
-        return (kinds[0], a, d), (kinds[1], b, -d)
+    def sides(d: Vec3) -> tuple[tuple[str, Geom, CornerSearch | None, Vec3], ...]:
+        return (kinds[0], a, searches[0], d), (kinds[1], b, searches[1], -d)
 
     def placed(d: Vec3, numbers: tuple[Any, ...]) -> tuple[Vec3, Vec3]:
-        first, second = (support(k, g, e, number) for (k, g, e), number in zip(sides(d), numbers, strict=True))
+        first, second = (
+            support(k, g, e, number if s is None else s.corner(number))
+            for (k, g, s, e), number in zip(sides(d), numbers, strict=True)
+        )
         return first, second
 
     def any_of(d: Vec3) -> tuple[Vec3, Vec3, Any]:
-        known = tuple(farthest_corner(k, g, g.rotation.t_mul(e)) for k, g, e in sides(d))
+        known = tuple(farthest_corner(k, s, g.rotation.t_mul(e)) for k, g, s, e in sides(d))
         return *placed(d, tuple(x.number for x in known)), known
 
     def chosen(d: Vec3, known: Any) -> tuple[Vec3, Vec3, tuple[Any, Any]]:
         first, second = (
-            chosen_corner(k, g, g.rotation.t_mul(e), x) for (k, g, e), x in zip(sides(d), known, strict=True)
+            chosen_corner(s, g.rotation.t_mul(e), x) for (_, g, s, e), x in zip(sides(d), known, strict=True)
         )
         return *placed(d, (first, second)), (first, second)
 

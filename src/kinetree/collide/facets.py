@@ -95,7 +95,8 @@ class Facet(NamedTuple):
 def facet_of_hull(geom: Geom, out: Vec3, point: Vec3) -> Facet:
     """The face of a mesh that looks most along a direction, and what of it a point is on."""
     hull = Corners(geom.hull, geom.which)
-    number = hull.chosen(out, hull.farthest(out))
+    search = hull.search
+    number = search.chosen(out, search.farthest(out))
     corner, close = hull.corner(number), AT_SIDE * hull.radius
     first, width = hull.faces_at(number)
 

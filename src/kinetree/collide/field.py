@@ -20,7 +20,7 @@ from kinetree.spatial import Scalar, Vec3
 from .convex import convex
 from .pool import place_of
 from .shapes import Contact, Geom
-from .solids import UNIT_BOX, farthest_corner
+from .solids import UNIT_BOX, farthest_corner, search_of
 from .support import core_radius, support
 
 MAX_CELLS = 500  # cells of the patch under one shape; `kt.load` warns about shapes that cover more
@@ -83,12 +83,13 @@ def prism_of(kind: str, field: Geom, other: Geom, margin: Scalar) -> tuple[Geom,
     rows, columns = grid.count(0), grid.count(1)
     x, y, top, base = (grid.half(k) for k in range(4))
     zero, one = jnp.zeros_like(x), jnp.ones_like(x)
-    number = rows.dtype
+    number, search = rows.dtype, search_of(kind, other)
 
     def reach(d: Vec3) -> Scalar:
         """The extent of the other shape along an axis of the field."""
         along = field.rotation @ d
-        corner = farthest_corner(kind, other, other.rotation.t_mul(along)).number
+        which = farthest_corner(kind, search, other.rotation.t_mul(along)).number
+        corner = which if search is None else search.corner(which)
         far = support(kind, other, along, corner) - field.position
         return far.dot(along) + core_radius(kind, other)
 

@@ -9,7 +9,7 @@ from .cube import may_be_farthest
 
 MIN_CLIMB_VERTICES = 10  # MuJoCo's mjMESH_HILLCLIMB_MIN: in smaller meshes all corners are tried, in order
 NOBODY = -1  # pads lists of faces and of their corners
-AT_ONCE = 4  # corners that a turn of the search for the farthest looks at
+AT_ONCE = 4  # corners that a turn of the search for the farthest looks at; as many as stand in a row (`ROW`)
 MAX_LISTED = 16  # corners listed for a cell of directions; with more it is divided, or they are climbed over
 # Of a hull's radius: corners that are as far along a direction. Corners are rounded to float32, so hulls are convex
 # to 1e-7 of their radius only.

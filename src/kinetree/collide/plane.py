@@ -123,9 +123,10 @@ def _one_hull(plane: Geom, mesh: Geom, margin: Scalar) -> tuple[Contact, ...]:
     normal = plane.axis
     down = mesh.rotation.t_mul(-normal)
     height = (mesh.position - plane.position).dot(normal)
-    found = hull.farthest(down)
+    search = hull.search
+    found = search.farthest(down)
     near = (mesh.rotation @ hull.corner(found.number)).dot(normal) + height <= margin
-    lowest = hull.chosen(down, found._replace(tied=found.tied & near))
+    lowest = search.chosen(down, found._replace(tied=found.tied & near))
     place, width = hull.faces_at(lowest)
     along = jax.lax.stop_gradient(down)
 

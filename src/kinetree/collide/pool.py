@@ -3,14 +3,15 @@
 Each hull begins with a head that says where its tables are, counted from there. Integers stand as numbers, too.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes.program.alone import get, once, while_loop, whole
+from kinetree.lanes.program.alone import ROW, get, once, row, while_loop, whole
 from kinetree.spatial import Scalar, Vec3
 
 from .cube import FINER, Cell
@@ -27,27 +28,57 @@ def tables_of(kind: type) -> list[str]:
 def pooled(hulls: Sequence[Any], dtype: Any) -> tuple[Any, np.ndarray]:
     """All hulls, or height fields, as one array, and the places where they begin.
 
-    Each has a head: the radius, then for each table where it begins and how long its rows are.
+    Each has a head: the radius, then for each table where it begins and how long its rows are. Equal ones stand there
+    once.
     """
     known = all(isinstance(x, np.ndarray) for h in hulls for x in h)
     library: Any = np if known else jnp
     parts: list[Any] = []
     starts, at = [], 0
+    places: dict[bytes, int] = {}
     for hull in hulls:
+        content = _digest(hull) if known else str(len(starts)).encode()
+        if content in places:
+            starts.append(places[content])
+            continue
         names = tables_of(type(hull))
         head, end, tables = [], 1 + 2 * len(names), []
         for name in names:
-            table = getattr(hull, name)
+            table = _as_rows(hull, name, dtype, library)
             length = int(np.prod(table.shape[1:]))
             head += [end, length]
             end += table.shape[0] * length
             tables.append(library.asarray(table, dtype).reshape(-1))
         parts += [library.asarray(hull.radius, dtype).reshape(1), np.array(head, dtype), *tables]
+        places[content] = at
         starts.append(at)
         at += end
     if at > MAX_NUMBERS:
         raise ValueError(f"the meshes of a model have {at} numbers, more than {MAX_NUMBERS}: simplify them")
     return library.concatenate(parts), np.array(starts, np.int64)
+
+
+def _digest(hull: Any) -> bytes:
+    """What tells tuples of arrays apart."""
+    found = blake2b(type(hull).__name__.encode())
+    for array in hull:
+        found.update(f"{array.shape}{array.dtype}".encode() + array.tobytes())
+    return found.digest()
+
+
+def _as_rows(hull: Any, name: str, dtype: Any, library: Any) -> Any:
+    """A table as it stands in a pool: some have rows that are read as one, filled up with zeros.
+
+    In the lists of a hull's corners a corner is where it is, and then its number.
+    """
+    table = getattr(hull, name)
+    if name == "listed":
+        columns = hull.vertices[table], table[:, None]
+    elif name in ("vertices", "cells"):
+        columns = table, np.zeros((len(table), ROW - table.shape[1]))
+    else:
+        columns = (table,)
+    return library.concatenate([library.asarray(x, dtype) for x in columns], 1) if len(columns) > 1 else table
 
 
 def place_of(kind: type, numbers: Any, at: Any, name: str) -> tuple[Any, Any]:
@@ -77,7 +108,7 @@ class Corners(NamedTuple):
 
     def corner(self, number: Any) -> Vec3:
         """Where a corner is."""
-        return self._vector("vertices", number)
+        return Vec3(*row(self.numbers, self._table("vertices")[0] + ROW * number)[:3])
 
     def normal(self, face: Any) -> Vec3:
         """The normal of a face, outwards."""
@@ -113,42 +144,67 @@ class Corners(NamedTuple):
         row = jnp.zeros_like(self.at)
         return self._vector("box", row), self._vector("box", row + 1)
 
+    @property
+    def search(self) -> "CornerSearch":
+        """What looks for the farthest corner."""
+        return CornerSearch.of(self)
+
+
+class CornerSearch(NamedTuple):
+    """Looks for the farthest corner along a direction. It knows where the tables of its hull are."""
+
+    numbers: Any  # of the pool
+    radius: Scalar
+    vertices: Any
+    cells: Any
+    listed: Any
+    neighbours: Any
+    width: Any  # of the lists of neighbours
+    starts: Any
+
+    @staticmethod
+    def of(hull: Corners) -> "CornerSearch":
+        """That of one hull."""
+        numbers, at = hull.numbers, hull.at
+        places = [place_of(Hull, numbers, at, name) for name in ("vertices", "cells", "listed", "neighbours", "starts")]
+        (vertices, _), (cells, _), (listed, _), (neighbours, width), (starts, _) = places
+        found = CornerSearch(numbers, hull.radius, vertices, cells, listed, neighbours, width, starts)
+        return CornerSearch(*map(jax.lax.stop_gradient, found))
+
     def farthest(self, direction: Vec3) -> "Farthest":
         """The corner farthest along a unit vector; where several are as far, any of them.
 
         The corners that may be are listed for each cell of directions. Where very many may be, they are climbed over
         from one that is near.
         """
-        numbers, direction = jax.lax.stop_gradient((self.numbers, direction))
-        height = self._height(direction)
-        cells = self._table("cells")[0]
+        direction = jax.lax.stop_gradient(direction)
 
-        def row(cell: Cell) -> tuple[Cell, Any, Any]:
-            first, count = (whole(get(numbers, cells + 2 * cell.number + k)) for k in range(2))
+        def known(cell: Cell) -> tuple[Cell, Any, Any]:
+            first, count, _, _ = map(whole, row(self.numbers, self.cells + ROW * cell.number))
             return cell, first, count
 
         _, first, count = while_loop(
-            lambda s: s[2] == 0, lambda s: row(s[0].part(FINER, s[1])), row(Cell.of(direction))
+            lambda s: s[2] == 0, lambda s: known(s[0].part(FINER, s[1])), known(Cell.of(direction))
         )
-        first = first + self._table("listed")[0]
-        last = first + jnp.where(count < 0, -count, count)
+        first = self.listed + ROW * first
+        last = first + ROW * jnp.where(count < 0, -count, count)
 
         def look(s: _Listed) -> _Listed:
             best, far, second = s.best, s.far, s.second
             for j in range(AT_ONCE):
-                number = whole(get(numbers, s.place + j))
-                there = height(number)
+                *point, number = row(self.numbers, s.place + ROW * j)
+                there = direction.dot(Vec3(*point))
                 farther = there > far
                 second = jnp.where(number == best, second, jnp.maximum(second, jnp.minimum(there, far)))
                 best, far = jnp.where(farther, number, best), jnp.maximum(there, far)
-            return _Listed(s.place + AT_ONCE, best, far, second)
+            return _Listed(s.place + ROW * AT_ONCE, best, far, second)
 
         lowest = jnp.full_like(direction.x, -jnp.inf)
-        start = _Listed(first, jnp.full_like(first, NOBODY), lowest, lowest)
+        start = _Listed(first, jnp.full_like(direction.x, NOBODY), lowest, lowest)
         found = while_loop(lambda s: s.place < last, look, start)
-        number = jnp.maximum(found.best, 0)  # There is none along a direction that is no number.
+        number = jnp.maximum(whole(found.best), 0)  # There is none along a direction that is no number.
         there = Farthest(number, found.far, found.second >= found.far - TIE * self.radius)
-        return once(count < 0, lambda there: self._climbed(height, there.number), there)
+        return once(count < 0, lambda there: self._climbed(direction, there.number), there)
 
     def chosen(self, direction: Vec3, found: "Farthest") -> Any:
         """The number of the farthest corner that MuJoCo's search ends at: where some tie, that decides.
@@ -162,42 +218,33 @@ class Corners(NamedTuple):
         level = 4 * float(jnp.finfo(direction.x.dtype).eps) * self.radius
 
         def climb(number: Any) -> Any:
-            begin = self.number(self._table("starts")[0] + 9 * x + 3 * y + z)
-            end = self._climbed(self._height(direction), begin)
+            begin = whole(get(self.numbers, self.starts + 9 * x + 3 * y + z))
+            end = self._climbed(direction, begin)
             return jnp.where(end.height >= found.height - level, end.number, number)
 
         return once(found.tied, climb, found.number)
 
-    def _height(self, direction: Vec3) -> Callable[[Any], Scalar]:
-        """How far a corner is along a direction."""
-        numbers = jax.lax.stop_gradient(self.numbers)
-        vertices, _ = self._table("vertices")
+    def corner(self, number: Any) -> Vec3:
+        """Where a corner is."""
+        return Vec3(*row(self.numbers, self.vertices + ROW * number)[:3])
 
-        def height(number: Any) -> Scalar:
-            first = vertices + 3 * number
-            return direction.dot(Vec3(*(get(numbers, first + k) for k in range(3))))
-
-        return height
-
-    def _climbed(self, height: Callable[[Any], Scalar], begin: Any) -> "Farthest":
+    def _climbed(self, direction: Vec3, begin: Any) -> "Farthest":
         """From corner to corner, to one that has no farther neighbour."""
-        numbers = jax.lax.stop_gradient(self.numbers)
-        rows, width = self._table("neighbours")
 
         def look(s: _Climb) -> _Climb:
             to, best, beside, last = s.to, s.best, s.beside, s.at
-            for j in range(AT_ONCE):
-                last = whole(get(numbers, rows + s.at * width + s.k + j))
-                there = height(last)
+            for number in row(self.numbers, self.neighbours + s.at * self.width + s.k):
+                last = whole(number)
+                there = direction.dot(self.corner(last))
                 beside = jnp.where(last == s.at, beside, jnp.maximum(beside, there))
                 to, best = jnp.where(there > best, last, to), jnp.maximum(there, best)
-            ended = (last == s.at) | (s.k + AT_ONCE >= width)
+            ended = (last == s.at) | (s.k + ROW >= self.width)
             arrived = ended & (to == s.at)
             at = jnp.where(ended, to, s.at)
             beside = jnp.where(ended & ~arrived, -jnp.inf, beside)
-            return _Climb(at, to, best, beside, jnp.where(ended, 0, s.k + AT_ONCE), ~arrived)
+            return _Climb(at, to, best, beside, jnp.where(ended, 0, s.k + ROW), ~arrived)
 
-        first, none = height(begin), jnp.zeros_like(begin)
+        first, none = direction.dot(self.corner(begin)), jnp.zeros_like(begin)
         start = _Climb(begin, begin, first, jnp.full_like(first, -jnp.inf), none, none == none)
         end = while_loop(lambda s: s.goes_on, look, start)
         return Farthest(end.at, end.best, end.beside >= end.best - TIE * self.radius)
@@ -231,4 +278,4 @@ class _Climb(NamedTuple):
     goes_on: Any
 
 
-__all__ = ["NOBODY", "Corners", "Farthest", "pooled"]
+__all__ = ["NOBODY", "Corners", "Farthest", "CornerSearch", "pooled"]

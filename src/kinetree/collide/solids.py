@@ -11,7 +11,7 @@ from kinetree.lanes.program.alone import get, put, room, while_loop
 from kinetree.spatial import Vec3
 
 from .hull import NOBODY, RING, Hull
-from .pool import Corners, Farthest
+from .pool import Corners, CornerSearch, Farthest
 from .shapes import Geom
 
 CAP_CORNERS = 16  # corners of the polygon that replaces the end of a cylinder
@@ -240,19 +240,24 @@ def feature(kind: str, geom: Geom, corners: tuple[Any, ...], outward: Vec3, know
     return _Cylinder(geom, outward) if kind == "cylinder" else _Solid(geom, kind == "box", corners, outward, known)
 
 
-def farthest_corner(kind: str, geom: Geom, direction: Vec3) -> Farthest:
+def search_of(kind: str, geom: Geom) -> CornerSearch | None:
+    """What looks for the farthest corner of a mesh."""
+    return Corners(geom.hull, geom.which).search if kind == "mesh" else None
+
+
+def farthest_corner(kind: str, search: CornerSearch | None, direction: Vec3) -> Farthest:
     """The corner farthest along a direction of the shape's own frame; of several that are as far any of them.
 
     Round shapes have one, number 0.
     """
-    if kind == "mesh":
-        return Corners(geom.hull, geom.which).farthest(direction)
+    if search is not None:
+        return search.farthest(direction)
     number = jnp.zeros_like(direction.x).astype(jnp.int32)
     if kind == "box":
         number = sum(jnp.where(c >= 0, 1 << k, 0).astype(jnp.int32) for k, c in enumerate(direction))
     return Farthest(number, direction.x, direction.x != direction.x)
 
 
-def chosen_corner(kind: str, geom: Geom, direction: Vec3, found: Farthest) -> Any:
+def chosen_corner(search: CornerSearch | None, direction: Vec3, found: Farthest) -> Any:
     """The number of the farthest corner that is MuJoCo's choice."""
-    return Corners(geom.hull, geom.which).chosen(direction, found) if kind == "mesh" else found.number
+    return found.number if search is None else search.chosen(direction, found)

@@ -50,7 +50,7 @@ def _box(geom: Geom, d: Vec3, corner: Any) -> Vec3:
 
 
 def _mesh(geom: Geom, d: Vec3, corner: Any) -> Vec3:
-    return Corners(geom.hull, geom.which).corner(corner)
+    return corner
 
 
 def _prism(geom: Geom, d: Vec3, corner: Any) -> Vec3:
@@ -114,6 +114,6 @@ def radius_of_size(kind: str, size: Vec3) -> Scalar:
 def support(kind: str, geom: Geom, direction: Vec3, corner: Any) -> Vec3:
     """The farthest point of a shape's core along a world direction, in the world. One lane at a time.
 
-    Of a mesh it is a corner whose number is known.
+    Of a mesh it is a corner that is known.
     """
     return geom.rotation @ SUPPORTS[kind](geom, geom.rotation.t_mul(direction), corner) + geom.position

@@ -97,6 +97,28 @@ def read(to: Any, room: Room, index: str) -> str:
     return to.op(f"call {wide} {name}({given})")
 
 
+def read_row(to: Any, room: Room, index: str, count: int) -> list[str]:
+    """Numbers side by side, from each lane's own place on. Lanes share the array."""
+    if to.width == 1:
+        places = [index, *(to.op(f"add {to.integer} {index}, {k}") for k in range(1, count))]
+        return [read(to, room, place) for place in places]
+    index = to.op(f"select {_mask(to)}, {to.integer} {index}, {to.integer} zeroinitializer")
+    rows = []
+    for lane in range(to.width):
+        own = to.op(f"extractelement {to.integer} {index}, i32 {lane}")
+        place = to.op(f"getelementptr {room.kind}, ptr {room.base}, i{to.bits} {own}")
+        rows.append(to.op(f"load <{count} x {room.kind}>, ptr {place}, align {to.bits // 8}"))
+    size = count
+    while len(rows) > 1:
+        both = ", ".join(f"i32 {k}" for k in range(2 * size))
+        pairs = zip(rows[::2], rows[1::2], strict=True)
+        kind, size = f"<{size} x {room.kind}>", 2 * size
+        rows = [to.op(f"shufflevector {kind} {a}, {kind} {b}, <{size} x i32> <{both}>") for a, b in pairs]
+    kind = f"<{size} x {room.kind}>"
+    columns = [", ".join(f"i32 {k}" for k in range(n, size, count)) for n in range(count)]
+    return [to.op(f"shufflevector {kind} {rows[0]}, {kind} poison, <{to.width} x i32> <{c}>") for c in columns]
+
+
 def write(to: Any, room: Room, index: str, value: str) -> None:
     """Write a number at each lane's own place."""
     place, wide = _place(to, room, index), to.vector(room.kind)
@@ -113,6 +135,8 @@ def on_arrays(to: Any, e: Any, args: list[Any], is_last: Callable[[Any], bool], 
     name = e.primitive.name
     if name == "dynamic_slice" and e.params["slice_sizes"] == (1,):
         return [read(to, *args)]
+    if name == "dynamic_slice" and (args[0].shared or to.width == 1):
+        return [read_row(to, *args, *e.params["slice_sizes"])]
     if name == "dynamic_update_slice" and not is_room(e.invars[1].aval):
         if args[0].fixed or not is_last(e.invars[0]):
             raise unknown("an array is looked at after it was changed")

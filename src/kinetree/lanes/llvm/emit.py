@@ -114,6 +114,9 @@ class Evaluation:
         if name in AS_IT_IS and is_room(e.invars[0].aval):
             known[out] = self.value(e.invars[0])._replace(fixed=True)
             return
+        if name == "slice" and isinstance(self.known.get(e.invars[0]), list):
+            known[out] = known[e.invars[0]][e.params["start_indices"][0]]
+            return
         if name in ARRAYS or (name not in INLINED and any(is_room(v.aval) for v in e.outvars)):
             found = [self.computed(v) for v in e.invars]
             made = on_arrays(to, e, found, lambda v: self.last.get(v, number) <= number, UnknownPrimitive)

@@ -16,6 +16,7 @@ from .record import while_loop
 __all__ = ["counted", "get", "once", "put", "room", "while_loop", "whole"]
 
 T = TypeVar("T")
+ROW = 4  # numbers that are read together
 
 
 def room(count: int, like: Any) -> Any:
@@ -26,6 +27,12 @@ def room(count: int, like: Any) -> Any:
 def get(array: Any, index: Any) -> Any:
     """One number of an array; the index must be in it."""
     return lax.dynamic_slice(array, (index,), (1,), allow_negative_indices=False).reshape(())
+
+
+def row(array: Any, index: Any) -> tuple[Any, ...]:
+    """Four numbers of an array that stand side by side, from an index on: hardly dearer than one. All must be in it."""
+    four = lax.dynamic_slice(array, (index,), (ROW,), allow_negative_indices=False)
+    return tuple(lax.slice_in_dim(four, k, k + 1).reshape(()) for k in range(ROW))
 
 
 def put(array: Any, index: Any, value: Any) -> Any:
