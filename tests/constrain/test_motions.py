@@ -1,6 +1,7 @@
 """How points of contact that are searched for move with their shapes: against differences, natively, in both modes."""
 
 import sys
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -61,6 +62,25 @@ def test_against_differences(shape, at, step, monkeypatch):
     for k, unit in enumerate(np.eye(6)):
         wanted = (value(step * unit) - value(-step * unit)) / (2 * step)
         np.testing.assert_allclose(slopes[:, k], wanted, rtol=1e-6, atol=1e-6 if step < 1e-5 else 2e-4)
+
+
+def depth(model, q):
+    return kt.contacts(model, q).depth.sum()
+
+
+def force(model, q):
+    return kt.constrained_inverse_dynamics(model, q, jnp.zeros(6), jnp.zeros(6)).sum()
+
+
+@pytest.mark.parametrize("function", [depth, pytest.param(force, marks=pytest.mark.thorough)])
+def test_second_derivatives_are_refused(function):
+    """How a point moves is a known number in first derivatives, so second ones would lack a part."""
+    slope = jax.grad(partial(function, ours(compiled(SCENE.format(shape=ELLIPSOID)))))
+    q = jnp.array([0.05, -0.04, 0.4, 1, 0, 0, 0])
+    assert np.isfinite(slope(q)).all()
+    for outer in (jax.jacfwd, jax.jacrev):
+        with pytest.raises(NotImplementedError, match="second derivatives"):
+            outer(slope)(q)
 
 
 ASSET = """<asset><mesh name="m" vertex=".2 .25 .3 -.2 .25 .3 .2 -.25 .3 -.2 -.25 .3

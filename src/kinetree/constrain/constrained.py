@@ -134,11 +134,11 @@ def _derivative(reference: Any, primals: Any, tangents: Any) -> Any:
     if not solver.differentiable:
         return jvp_of_moving(reference, primals[1:], tangents[1:])
     reached = _natively(reference, *primals)
-    solution = reached[0]
+    solution, motions = reached[0], solver.motions(primals[1])
 
     def smooth(solver: Solver, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
         """The reported values that have derivatives."""
-        found = solver.at_solution(q, qd, tau, f_ext, solution)
+        found = solver.at_solution(q, qd, tau, f_ext, motions=motions, solution=solution)
         return found.qdd, found.force, _touch(found, q)[:3]
 
     qdd, force, touch = jvp_of_moving(smooth, primals[:5], tangents[:5])[1]

@@ -78,9 +78,10 @@ def _natively(reference: Any, solver: Solver, *given: Any) -> Any:
 def _derivative(reference: Any, primals: Any, tangents: Any) -> Any:
     if not primals[0].differentiable:
         return jvp_of_moving(reference, primals[1:], tangents[1:])
+    motions = primals[0].motions(primals[1])
 
     def smooth(solver: Solver, q: Any, qd: Any, tau: Any, qdd: Any) -> Any:
-        return -solver.at_solution(q, qd, -tau, None, qdd).total
+        return -solver.at_solution(q, qd, -tau, motions=motions, solution=qdd).total
 
     return _natively(reference, *primals), jvp_of_moving(smooth, primals, tangents)[1]
 

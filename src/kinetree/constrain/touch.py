@@ -74,7 +74,8 @@ def _derivative(reference: Any, primals: Any, tangents: Any) -> Any:
     if not solver.differentiable:
         return jvp_of_moving(reference, primals[1:], tangents[1:])
     reached = _natively(reference, solver, q)
-    smooth = lambda solver, q: reported_points(solver.at_solution(q).points)[:3]  # noqa: E731
+    motions = solver.motions(q)
+    smooth = lambda solver, q: reported_points(solver.at_solution(q, motions=motions).points)[:3]  # noqa: E731
     moved = jvp_of_moving(smooth, primals, tangents)[1]
     return reached, (*moved, np.zeros(reached[3].shape, jax.dtypes.float0))
 

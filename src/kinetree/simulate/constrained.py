@@ -103,10 +103,10 @@ def _derivative(found: Present, primals: Any, tangents: Any) -> Any:
     if not solver.differentiable:
         return jvp_of_moving(partial(_by_xla, found), primals[1:], tangents[1:])
     reached = _natively(found, *primals)
-    solution = reached.qdd
+    solution, motions = reached.qdd, solver.motions(q)
 
     def smooth(solver: Solver, q: Any, qd: Any, tau: Any, f_ext: Any) -> Accelerated:
-        solved = solver.at_solution(q, qd, tau, f_ext, solution)
+        solved = solver.at_solution(q, qd, tau, f_ext, motions=motions, solution=solution)
         return Accelerated(solved.qdd, solved.total)
 
     return reached, jvp_of_moving(smooth, (solver, q, qd, tau, f_ext), (tangents[0], *tangents[2:6]))[1]

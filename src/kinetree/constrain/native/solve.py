@@ -102,12 +102,18 @@ class Solver:
         found = None if builtin is None else builtin(*inputs)
         return (found,) if isinstance(found, np.ndarray) else found
 
-    def at_solution(self, q: Any, qd: Any = None, tau: Any = None, f_ext: Any = None, solution: Any = None) -> Solved:
+    def motions(self, q: Any) -> Any:
+        """How points of contact that need a search move, for `at_solution`; None if there are none."""
+        return _motions(self, q) if smooth_variant(self.variant).recalls else None
+
+    def at_solution(
+        self, q: Any, qd: Any = None, tau: Any = None, f_ext: Any = None, *, motions: Any, solution: Any = None
+    ) -> Solved:
         """A function with the derivatives of the answer, for known accelerations. It has other values."""
         balance = smooth_variant(self.variant)
         native, given = program_of(balance), {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext}
-        if balance.recalls:
-            given["motions"] = motions_of(self.variant.features, self.plan, self.seen, q)
+        if motions is not None:
+            given["motions"] = motions
 
         def found(qdd: Any, names: tuple[str, ...]) -> Solved:
             key, outputs = (id(native), names), tuple(map(balance.outputs.index, names))
@@ -168,6 +174,16 @@ def motions_of(features: Features, plan: Plan, constants: tuple, q: Any) -> Any:
     return jax.lax.stop_gradient(run(native.program, plan.slots, (width(plan),), tables_of(native, plan), known, (q,)))[
         0
     ]
+
+
+@jax.custom_jvp
+def _motions(solver: Solver, q: Any) -> Any:
+    return motions_of(solver.variant.features, solver.plan, solver.seen, q)
+
+
+@_motions.defjvp
+def _refused(*_: Any) -> Any:
+    raise NotImplementedError("second derivatives of contacts that need a search are not known")
 
 
 def answering(features: Features) -> ConstraintVariant:

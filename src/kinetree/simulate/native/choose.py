@@ -42,7 +42,7 @@ def way_of_rollout(model: Model, integrator: str, dtype: Any = float, traced: bo
     step = way_of_step(model, integrator, dtype)
     if step.plan is None or traced or not facts().serves_numpy:
         return step
-    return Way(step.plan, "a lane to a world, all steps in one call")
+    return Way(step.plan, "a lane to a world, all steps in one call (a few steps one by one)")
 
 
 class BoundPrograms(NamedTuple):
