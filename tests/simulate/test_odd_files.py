@@ -8,6 +8,7 @@ import kinetree as kt
 from tests.actuate.scenes import ours
 
 PENDULUM = '<joint axis="0 1 0" damping="{}"/><geom size="0.1" pos="0.1 0 0"/>'
+PUSHED = PENDULUM.format("-0.5").replace("<joint", '<joint name="j"')
 ODD = {
     # Euler takes dampers at the end of a step where one of them is positive.
     "a damper that pushes": f"<worldbody><body>{PENDULUM.format('-0.5')}</body></worldbody>",
@@ -15,6 +16,14 @@ ODD = {
     '<geom size="0.1" pos="0.1 0 0"/><site name="s"/></body></worldbody><actuator><motor site="s"/></actuator>',
     "one of two dampers pushes": f'<worldbody><body>{PENDULUM.format("-0.5")}</body><body pos="0 1 0">'
     f"{PENDULUM.format('0.1')}</body></worldbody>",
+    # An actuator with armature or damping of its own counts as a positive damper.
+    "a damper that pushes beside a rotor": f"<worldbody><body>{PUSHED}</body></worldbody>"
+    '<actuator><velocity joint="j" armature="0.01"/></actuator>',
+    "a damper that pushes beside a damped motor": f"<worldbody><body>{PUSHED}</body></worldbody>"
+    '<actuator><motor joint="j" damping="0.2"/></actuator>',
+    "a rotor, by XLA": '<worldbody><body><joint name="j" axis="0 1 0" damping="-0.5" actuatorfrcrange="-1 1"/>'
+    '<geom size="0.1" pos="0.1 0 0"/><site name="s"/></body></worldbody><actuator><motor site="s"/>'
+    '<motor joint="j" armature="0.01"/></actuator>',
     # A body that is drawn down counts where another is held up.
     "negative gravcomp": f'<worldbody><body gravcomp="-0.5">{PENDULUM.format("0")}</body></worldbody>',
     "gravcomp of both signs": f'<worldbody><body gravcomp="-0.5">{PENDULUM.format("0")}</body><body pos="0 1 0" '

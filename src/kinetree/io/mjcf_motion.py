@@ -16,7 +16,7 @@ from kinetree.model.actuators import NONE, ActuatorTarget, Muscles, Wiring
 from kinetree.model.copies import with_same_rows
 
 from .converters import Mujoco
-from .mujoco_model import carries_weight, disabled
+from .mujoco_model import carries_weight, disabled, has_heavy_actuators
 from .report import Report
 
 JOINT, JOINT_IN_PARENT, CRANK, TENDON, SITE, BODY = range(6)  # MuJoCo's numbers of transmissions; likewise below
@@ -183,6 +183,7 @@ def _stepping(model: Model, m: Any, ours: dict[int, int], report: Report) -> Ste
         timestep=np.array(m.opt.timestep),
         integrator=integrator,
         implicit_damping=not disabled(m, "EULERDAMP"),
+        heavy_actuators=has_heavy_actuators(m),
         lone=lone,
         keyframes=Keyframes(names, m.qpos0, q, qd, act, m.key_time, ctrl, *_placed(model, m, ours)),
     )

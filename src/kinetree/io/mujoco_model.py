@@ -98,6 +98,12 @@ def _of_actuators(m: Any, name: str) -> np.ndarray:
     return felt
 
 
+def has_heavy_actuators(m: Any) -> bool:
+    """True if an actuator has armature or damping of its own, and drives a joint."""
+    names = "actuator_armature", "actuator_damping"
+    return any(any(_felt(m, name, "mjTRN_JOINT", "mjTRN_JOINTINPARENT")) for name in names)
+
+
 def of_tendon_actuators(m: Any, name: str) -> np.ndarray:
     """(ntendon,): a number of actuators, summed over the tendons that they drive."""
     felt = np.zeros(m.ntendon)

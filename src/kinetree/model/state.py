@@ -126,16 +126,18 @@ class Stepping:
     timestep: Any = field(default_factory=lambda: np.array(TIMESTEP))  # s
     integrator: str = field(default=INTEGRATOR, metadata={"static": True})
     implicit_damping: bool = field(default=True, metadata={"static": True})  # of "Euler"
+    heavy_actuators: bool = field(default=False, metadata={"static": True})  # with armature or damping, on joints
     lone: tuple[int, ...] | None = field(default=None, metadata={"static": True})
     # Bodies on free joints that carry nothing else; None: those that have no children.
     keyframes: Keyframes = field(default=Keyframes(), metadata={"static": True})
 
     def damps_later(self, damping: Any) -> bool:
-        """Whether "Euler" takes dampers (nv,) at the end of a step. MuJoCo does where one of them is positive.
+        """True if "Euler" takes dampers (nv,) at the end of a step.
 
+        MuJoCo does if one of them is positive, or if an actuator has armature or damping of its own and drives a joint.
         Numbers that are not known count as positive.
         """
-        known = isinstance(damping, np.ndarray)
+        known = isinstance(damping, np.ndarray) and not self.heavy_actuators
         return self.implicit_damping and not (known and bool((damping < 0).any()) and not (damping > 0).any())
 
 

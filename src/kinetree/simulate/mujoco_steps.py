@@ -69,7 +69,8 @@ def _first_order(model: Model, state: State, drive: Drive, fast: bool, ends: Any
     q, qd, h = state.q, state.qd, drive.h
     tau, rate, found = acted(model, q, qd, state.act, drive)
     damping = None if model.passive is None else model.passive.damping
-    damped = damping is not None and (model.stepping or DEFAULT_STEPPING).damps_later(damping)
+    stepping = model.stepping or DEFAULT_STEPPING
+    damped = damping is not None and stepping.damps_later(damping)
     qdd = warm_start = state.warm_start
     total = None
     if drive.constraints is not None or not (fast or damped):
@@ -79,7 +80,8 @@ def _first_order(model: Model, state: State, drive: Drive, fast: bool, ends: Any
     if fast:
         qdd = ends(model, q, qd, forces, h, found)
     elif damped:
-        later = jnp.where(jnp.any(jnp.asarray(damping) > 0), h, 0.0)  # numbers that `damps_later` did not know
+        any_positive = stepping.heavy_actuators | jnp.any(jnp.asarray(damping) > 0)
+        later = jnp.where(any_positive, h, 0.0)  # `damps_later` does not know all numbers
         qdd = damped_acceleration(model, q, qd, forces, later)
     alpha = to_world(model, q, qdd + drift(model, q, qd))
     return _moved(model, state, activated(model, state, rate, h, found and found.length), alpha, h, warm_start)
