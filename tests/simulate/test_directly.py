@@ -186,6 +186,15 @@ def test_nothing_is_left_behind():
     assert all(abs(sys.getrefcount(x) - y) < 100 for x, y in zip(shared, others, strict=True))
 
 
+def test_other_functions_and_models_take_such_states():
+    """They pass the arrays of a state on in its order, whatever the order in which machine code set them."""
+    model, state, _ = free()
+    other = kt.with_sensors(model, [kt.Sensor("clock", "now")])
+    steps = [state := kt.advance(model, state) for _ in range(3)]
+    assert kt.sensors(other, steps[-1])["now"] == steps[-1].time > 0
+    same(kt.advance(other, steps[1]), steps[2])
+
+
 def test_a_subclass_of_a_state_goes_the_long_way():
     class Own(kt.State):
         pass

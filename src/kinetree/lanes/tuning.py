@@ -11,9 +11,7 @@ PARTS_OF_THREAD = 32  # parts for each thread of a very large batch: longer part
 TASK_MIN_LANES = 256  # the fewest lanes of a task of XLA's thread pool [cpu/]
 REPEAT_TASK_MIN_LANES = 32  # the same for programs with repeats, whose lanes take microseconds [rollouts]
 CPU_WRITTEN_OUT_STEP_ROWS = 16  # rows; steps of larger robots take longer than a second to compile [rollouts]
-BLOCK_MIN_LANES = (
-    2  # lanes that share a block, though it has more: 0.6 to 1.07 of the time of two single lanes [robots]
-)
+BLOCK_MIN_LANES = 2  # lanes; fewer run one by one. Two in a block take 0.6 to 1.07 of the time of two calls [robots]
 UNLOCKED_MIN_TURNS = 5000  # turns; direct calls with more (50 µs) release Python's lock [cpu/]
 HELPER_AWAKE_NS = 500_000  # nanoseconds that a helper stays awake; waking one takes as long as a small batch [cpu/]
 HELPER_LOOKS = 64  # tests of a flag before a waiting thread yields its core [cpu/]
@@ -41,9 +39,7 @@ KEPT_MIN_USES = 8  # uses of such a slot in a turn; others are loaded again [rob
 # -- a CPU: compiling --------------------------------------------------------------------------------------------------
 TOGETHER_MAX_LOOPS = 8  # loops; programs with more are compiled in pieces, by all threads [rollouts]
 APART_MIN_EQUATIONS = 60  # of a step's jaxpr; shorter loops cost less in place than a call and a file [rollouts]
-ONE_MODULE_MAX_LINES = (
-    4000  # lines of LLVM text; in longer texts vectors, single lanes and callers are modules of their own [first_]
-)
+ONE_MODULE_MAX_LINES = 4000  # lines of LLVM text; longer texts are three modules: vectors, lanes, callers [first_]
 
 # -- a CPU: one huge tree ----------------------------------------------------------------------------------------------
 WALKS_MIN_ROWS = 1000  # rows from which native walks are faster than XLA's loops [million]

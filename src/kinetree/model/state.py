@@ -38,6 +38,11 @@ class State:
         return new
 
     @property
+    def arrays(self) -> dict[str, Any]:
+        """All arrays by name, in the order above. `vars` has the order in which they were set."""
+        return {name: getattr(self, name) for name in State.__dataclass_fields__}
+
+    @property
     def batch(self) -> tuple[int, ...]:
         """Leading axes."""
         return tuple(self.q.shape[:-1])

@@ -45,7 +45,7 @@ def contact_forces(
         known = xp.isfinite(xp.concatenate([q, found.qdd], -1)).all(-1)[:, None, None]
         return xp.where(known, forces, xp.full_like(forces, xp.nan))
 
-    forces = evaluate_for(model, compute, **vars(state), ctrl=ctrl)
+    forces = evaluate_for(model, compute, **state.arrays, ctrl=ctrl)
     flat = forces.reshape(*forces.shape[:-2], -1) if forces.size else forces
     require_solution(model, "contact_forces", flat, q=state.q, qd=state.qd, ctrl=ctrl)
     return forces

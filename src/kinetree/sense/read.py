@@ -56,7 +56,7 @@ def sensors(
             driven = Driven(found.force + carried(free, q), found.length, found.velocity, found.own)
         return measured(free, q, qd, now, driven, time)
 
-    found = evaluate_for(model, compute, **vars(state), ctrl=ctrl)
+    found = evaluate_for(model, compute, **state.arrays, ctrl=ctrl)
     return {s.name: found[s.name] for s in model.sensors}  # in the file's order, which JAX does not keep
 
 

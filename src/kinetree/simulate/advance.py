@@ -227,7 +227,7 @@ def advance(
             return _native(name, int(substeps), stepper, full, now, drive)
         return _traced(name, int(substeps), full, now, drive)
 
-    after = evaluate_for(model, compute, **vars(state), ctrl=ctrl, f_ext=f_ext)
+    after = evaluate_for(model, compute, **state.arrays, ctrl=ctrl, f_ext=f_ext)
     require_solution(model, "advance", after.qd, **given)
     return after
 

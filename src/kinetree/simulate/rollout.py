@@ -132,7 +132,7 @@ def rollout(
         require_function("done", done, "a state")
     if reset is not None and not callable(reset):
         require_state(reset, "reset")
-    require_shapes(model, **vars(state), **({} if f_ext is None or callable(f_ext) else {"f_ext": f_ext}))
+    require_shapes(model, **state.arrays, **({} if f_ext is None or callable(f_ext) else {"f_ext": f_ext}))
     plain = (
         done is None and reset is None and carry is None and not (callable(policy) or callable(f_ext) or model.batch)
     )

@@ -31,7 +31,6 @@ AT_ONCE = (
 PARAMETERS = ("state", "ctrl", "f_ext", "dt", "substeps", "integrator")  # of `advance`, after the model
 USUAL = (None, None, None, 1, None)  # of those, after the state
 ARRAYS = 3  # of them are no facts
-FIELDS = ("q", "qd", "act", "time", "warm_start")  # of a state
 MAX_KEPT = 64  # builtins of a model
 # steps in all lanes; a call of more has a builtin of its own, perhaps of a program written out for the model
 OWN_BUILTIN_MIN_STEPS = 4096
@@ -97,7 +96,7 @@ def _keep_at_once(model: Model, key: tuple, found: Direct, most: int) -> None:
         ResultField(name, at if isinstance(at, int) else at.start, -1 if isinstance(at, int) else at.stop - at.start)
         for name, at in stepper.columns.items()
     ]
-    kept = [name for name in FIELDS if name not in stepper.columns]
+    kept = [name for name in State.__dataclass_fields__ if name not in stepper.columns]
     call = over_fields(found.call, State, inputs, parts, kept, stepper.width, max(1, most - 1))
     if call is None:
         return

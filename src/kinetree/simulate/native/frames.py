@@ -62,7 +62,7 @@ def rolled(stepper: Stepper, state: State, ctrl: Any, f_ext: Any, steps: int, su
             flat = _plain(flattened(f_ext), dtype)
             given["f_ext"] = np.broadcast_to(flat, (count, *flat.shape))
         code.frames(stepper.slots, stepper.tables, constants, tuple(given[n] for n in names), (whole[1:],))
-        still = State(**{n: np.broadcast_to(x, (count, *x.shape)) for n, x in vars(state).items()})
+        still = State(**{n: np.broadcast_to(x, (count, *x.shape)) for n, x in state.arrays.items()})
         state = stepper.split(whole[-1].copy(), state)
         first = stepper.inputs(state, None, None)
         yield Rolled(piece, stepper.split(whole[:count], still), state)
