@@ -71,7 +71,13 @@ def front_text() -> str:
     to.into("run")
     call = to.op(f"phi ptr [ {found}, %found ], [ {one}, %known ]")
     arrays = to.op(f"sub i64 {to.op(f'sub i64 {count}, 1')}, {facts}")
-    result = to.call("PyObject_Vectorcall", f"ptr {call}", f"ptr {to.at('%given', 8)}", f"i64 {arrays}", "ptr null")
+    _answer(to, call, f"ptr {to.at('%given', 8)}", f"i64 {arrays}", "ptr null")
+    return str(to)
+
+
+def _answer(to: Caller, call: str, *rest: str) -> None:
+    """Return what a builtin answers to these arguments; if it refuses, what the Python function returns."""
+    result = to.call("PyObject_Vectorcall", f"ptr {call}", *rest)
     to.call("Py_DecRef", f"ptr {call}")
     nothing = to.load("ptr", "%self", NOTHING)
     to.branch(to.op(f"icmp eq ptr {result}, {nothing}"), "refused", "answer")
@@ -83,7 +89,6 @@ def front_text() -> str:
     function = to.load("ptr", "%self", FUNCTION)
     given = f"ptr {function}", "ptr %given", "i64 %flagged", "ptr %names"
     to.end(f"ptr {to.call('PyObject_Vectorcall', *given)}")
-    return str(to)
 
 
 def passing_text() -> str:
@@ -101,18 +106,7 @@ def passing_text() -> str:
     to.call("PyErr_Clear")
     to.go("other")
     to.label("run")
-    rest = f"ptr {to.at('%given', 8)}", f"i64 {to.op(f'sub i64 {count}, 1')}", "ptr %names"
-    result = to.call("PyObject_Vectorcall", f"ptr {call}", *rest)
-    to.call("Py_DecRef", f"ptr {call}")
-    nothing = to.load("ptr", "%self", NOTHING)
-    to.branch(to.op(f"icmp eq ptr {result}, {nothing}"), "refused", "answer")
-    to.label("answer")  # or an exception
-    to.do(f"ret ptr {result}")
-    to.label("refused")
-    to.call("Py_DecRef", f"ptr {nothing}")
-    to.into("other")
-    given = f"ptr {to.load('ptr', '%self', FUNCTION)}", "ptr %given", "i64 %flagged", "ptr %names"
-    to.end(f"ptr {to.call('PyObject_Vectorcall', *given)}")
+    _answer(to, call, f"ptr {to.at('%given', 8)}", f"i64 {to.op(f'sub i64 {count}, 1')}", "ptr %names")
     return str(to)
 
 
