@@ -106,8 +106,6 @@ def reached(m: Any, states: int, every: int, seed: int = 1) -> list[dict[str, np
             mujoco.mj_forward(m, d)
             names = ("qpos", "qvel", "act", "ctrl", "qacc", "qfrc_constraint", "qfrc_actuator")
             kept = {name: np.array(getattr(d, name)) for name in names}
-            carries = m.jnt_actgravcomp[m.dof_jntid] != 0  # MuJoCo adds what actuators carry to their forces
-            kept["qfrc_actuator"] -= np.where(carries & (m.nu > 0), d.qfrc_gravcomp, 0.0)
             kept |= {"sensors": np.array(d.sensordata), "time": np.array(d.time), "far": far_ahead(m, d)}
             c = d.contact
             kept |= {"pos": np.array(c.pos), "normal": np.array(c.frame)[:, :3], "dist": np.array(c.dist)}

@@ -179,6 +179,21 @@ def test_weight_that_actuators_carry_shares_the_range_of_a_joint():
     assert 0 < held < 8
 
 
+def test_weight_that_joints_leave_to_actuators_is_a_force_of_theirs():
+    """qfrc_actuator, and what mj_inverse returns, contain it; without controls nobody carries it."""
+    m = mujoco.MjModel.from_xml_string(CARRIED)
+    model, d = ours(m)[0], mujoco.MjData(m)
+    d.qpos, d.qvel, d.ctrl = [0.3, 0.4, -0.2], [0.1, -0.2, 0.3], [0.2, -0.5]
+    mujoco.mj_forward(m, d)
+    mujoco.mj_inverse(m, d)
+    q, qd, qdd = (np.array(x) for x in (d.qpos, d.qvel, d.qacc))
+    np.testing.assert_allclose(kt.actuator_force(model, q, qd, d.ctrl), d.qfrc_actuator, rtol=1e-12, atol=1e-12)
+    tau = kt.constrained_inverse_dynamics(model, q, qd, qdd)
+    np.testing.assert_allclose(tau, d.qfrc_inverse, rtol=1e-12, atol=1e-12)
+    for given in ({"tau": tau}, {"ctrl": np.array(d.ctrl)}):
+        np.testing.assert_allclose(kt.constrained_dynamics(model, q, qd, **given).qdd, qdd, rtol=1e-11, atol=1e-11)
+
+
 def test_where_there_are_no_actuators_nobody_carries_what_joints_leave_to_them():
     text = CARRIED.partition("<actuator>")[0] + "</mujoco>"
     m = mujoco.MjModel.from_xml_string(text)

@@ -78,7 +78,6 @@ def weight_carried(model: Model, q: Any, share: Any) -> Any:
     return gravity_force(model.replace(inertia=weight), q)
 
 
-@coupled("force")
 def actuator_force(
     model: Model,
     q: Float[Array, "... nq"],
@@ -86,7 +85,7 @@ def actuator_force(
     ctrl: Float[Array, "... nu"],
     act: Float[Array, "... na"] | None = None,
 ) -> Float[Array, "... nv"]:
-    """Generalised forces of the actuators.
+    """Generalised forces of the actuators, with the weight that joints leave to them.
 
     Arguments:
         model: the mechanism, with actuators.
@@ -97,6 +96,26 @@ def actuator_force(
     Returns:
         tau, (..., nv), as `forward_dynamics` takes it; zero for a model without actuators.
     """
+    force = driving_force(model, q, qd, ctrl, act)
+    return force + weight_left(model, q) if leaves_weight(model) else force
+
+
+def leaves_weight(model: Model) -> bool:
+    """True if joints leave gravity compensation to actuators."""
+    world, actuators = model.world, model.uncoupled.actuators
+    compensated = world is not None and world.gravity_compensation is not None
+    return compensated and actuators is not None and bool(actuators.wiring.carries)
+
+
+@coupled("force")
+def weight_left(model: Model, q: Any) -> Any:
+    """Forces (..., nv) of the weight that joints leave to actuators."""
+    return evaluate_for(model.uncoupled, lambda q: carried(model, q), q=q)
+
+
+@coupled("force")
+def driving_force(model: Model, q: Any, qd: Any, ctrl: Any, act: Any = None) -> Any:
+    """Forces of the actuators beside the weight that joints leave to them, (..., nv)."""
 
     def compute(q: Any, qd: Any, ctrl: Any, act: Any) -> Any:
         if model.actuators is None:

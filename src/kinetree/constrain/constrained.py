@@ -22,7 +22,7 @@ from kinetree.model.required import require_model
 from kinetree.model.world import InverseWeights, World
 from kinetree.tree import restore
 
-from .actuated import actuator_force, weight_carried
+from .actuated import driving_force, leaves_weight, weight_carried, weight_left
 from .choose import native_for
 from .drift import velocity_drift
 from .fluid import fluid_wrenches
@@ -72,6 +72,7 @@ def constrained_dynamics(
         tau: (..., nv), forces on the joints; none if not given.
         f_ext: (..., n_bodies, 6) forces on the bodies in world coordinates, moment about the world origin first.
         ctrl, act: controls and activations of the actuators, zero if only the other is given; their forces add to tau.
+            Without both no actuator acts, and none carries weight.
         warm_start: (..., nv), accelerations to start from, such as those of the last time step.
 
     Returns:
@@ -83,11 +84,15 @@ def constrained_dynamics(
     require_model(model)
     if ctrl is not None or act is not None:
         ctrl = np.zeros(model.nu, dtype_of(q)) if ctrl is None else ctrl
-        driven: Any = actuator_force(model, q, qd, ctrl, act)  # type: ignore[type-var]
+        driven: Any = driving_force(model, q, qd, ctrl, act)
         if tau is not None:
             require_shapes(model, q=q, tau=tau, ctrl=ctrl)
             driven = library(tau, driven).asarray(tau) + driven
         tau = driven
+    elif leaves_weight(model):  # the programs carry all compensated weight
+        if tau is not None:
+            require_shapes(model, q=q, tau=tau)
+        tau = (0.0 if tau is None else library(q, tau).asarray(tau)) - weight_left(model, q)
     tau = zero_rates(model, qd) if tau is None else tau
     coupling = model.coupling
     has, step = present(model.uncoupled), timestep_of(model, None)

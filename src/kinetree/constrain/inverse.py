@@ -13,6 +13,7 @@ from kinetree.model.arguments import evaluate_for, is_known
 from kinetree.model.world import InverseWeights
 from kinetree.tree import restore
 
+from .actuated import leaves_weight, weight_left
 from .choose import native_for
 from .constrained import held_force, timestep_of
 from .drift import velocity_drift
@@ -35,7 +36,8 @@ def constrained_inverse_dynamics(
 ) -> Float[Array, "... nv"]:
     """Forces on the joints that produce the accelerations `qdd` against contact, limits and friction.
 
-    The inverse of `constrained_dynamics`, in closed form: constraint forces are functions of the acceleration.
+    The inverse of `constrained_dynamics`, in closed form: constraint forces are functions of the acceleration. Weight
+    that joints leave to actuators is part of these forces, as in MuJoCo's `mj_inverse`.
 
     Arguments:
         model: the mechanism and its world.
@@ -61,7 +63,8 @@ def constrained_inverse_dynamics(
     def by_xla(q: Any, qd: Any, tau: Any, qdd: Any) -> Any:
         return tau - _forces(has, model.alone, inverse_weights(model), q, qd, qdd, step(q.dtype))
 
-    return evaluate_for(model, compute, q=q, qd=qd, qdd=qdd, f_ext=f_ext)
+    tau = evaluate_for(model, compute, q=q, qd=qd, qdd=qdd, f_ext=f_ext)
+    return tau + weight_left(model, q) if leaves_weight(model) else tau  # the programs carry all compensated weight
 
 
 def _unloaded(solver: Solver, q: Any, qd: Any, tau: Any, qdd: Any) -> Any:

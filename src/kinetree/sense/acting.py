@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from kinetree.constrain import actuator_force, constrained_dynamics
+from kinetree.constrain import constrained_dynamics
+from kinetree.constrain.actuated import driving_force
 from kinetree.constrain.choose import solver_for
 from kinetree.constrain.constrained import SCHEDULE, timestep_of
 from kinetree.constrain.joint_groups import Present, present
@@ -64,7 +65,7 @@ def _natively(
 
 
 def _by_lanes(solver: Solver, model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any) -> Acting:
-    solved = solver(q, qd, actuator_force(model, q, qd, ctrl, act), None, warm_start)
+    solved = solver(q, qd, driving_force(model, q, qd, ctrl, act), None, warm_start)
     if solved.points is None:
         return Acting(solved.qdd)
     felt = felt_by_lanes(solved)
