@@ -29,6 +29,15 @@ def test_sparsity_counts_ancestor_pairs():
     assert f"{pairs} numbers" in titles[1]
 
 
+def test_a_large_matrix_keeps_its_single_entries_in_a_small_picture():
+    diagonal = np.diag(np.r_[np.zeros(98), 7.0, 3.0])
+    small = plots.largest_of_blocks(diagonal, 30)  # 30, 30, 30 and 10 rows
+    np.testing.assert_array_equal(small, np.diag([0, 0, 0, 7.0]))
+    shown = plots.sparsity(kt.auto_tree(800, branching=2)).axes[0].images[0]
+    assert len(shown.get_array()) == 400
+    assert shown.get_extent() == [-0.5, 799.5, 799.5, -0.5]
+
+
 def test_trajectory_has_a_curve_for_each_joint():
     model = arm()
     run = kt.Trajectory(np.arange(3.0), np.zeros((3, 2, 7)), np.zeros((3, 2, 7)), np.ones((3, 2, 7)))

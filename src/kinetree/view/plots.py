@@ -23,6 +23,7 @@ BAND = (5.0, 95.0)  # percentiles of a batch that its band spans
 WIDTH = 7.0  # inches; the width of the text on a page
 PANEL = 1.75  # inches; the height of one panel
 MOST_PANELS = 6  # panels of a comparison, if the user does not choose joints
+MOST_CELLS = 750  # rows and columns of a picture of a matrix: more than it has dots on a page
 
 
 class Column(NamedTuple):
@@ -292,6 +293,12 @@ def tree(model: kt.Model) -> Figure:
     return figure
 
 
+def largest_of_blocks(matrix: np.ndarray, side: int) -> np.ndarray:
+    """The largest number of each block of side × side numbers, so that no entry is lost in a small picture."""
+    starts = np.arange(0, len(matrix), side)
+    return np.maximum.reduceat(np.maximum.reduceat(matrix, starts, 0), starts, 1) if len(matrix) else matrix
+
+
 def sparsity(model: kt.Model, q: Any = None) -> Figure:
     """Where the mass matrix H and its factor L are not zero: the same places, which is why LᵀDL has no fill-in."""
     if model.nv > 3000:
@@ -301,12 +308,13 @@ def sparsity(model: kt.Model, q: Any = None) -> Figure:
     H = np.asarray(kt.mass_matrix(free, q))
     L = np.asarray(kt.factorize(free, H).L)
     figure = Figure(figsize=(8.6, 4.6), layout="constrained")
-    scale = np.abs(H).max()
+    scale, side = np.abs(H).max(), max(1, -(-len(H) // MOST_CELLS))
     for number, (name, matrix) in enumerate((("H", H), ("L of H = LᵀDL", L))):
         axes = figure.add_subplot(1, 2, number + 1)
-        size = np.abs(matrix) / (scale if number == 0 else 1)
-        shade = np.log10(np.where(matrix == 0, np.nan, np.maximum(size, 1e-6)))
-        axes.imshow(shade, cmap="Oranges", vmin=-5, vmax=0.5, interpolation="nearest")
+        size = largest_of_blocks(np.abs(matrix), side) / (scale if number == 0 else 1)
+        shade = np.log10(np.where(size == 0, np.nan, np.maximum(size, 1e-6)))
+        end = side * len(size) - 0.5
+        axes.imshow(shade, cmap="Oranges", vmin=-5, vmax=0.5, interpolation="nearest", extent=(-0.5, end, end, -0.5))
         full = np.count_nonzero(matrix) / matrix.size
         axes.set_title(f"{name}: {np.count_nonzero(matrix)} numbers, {full:.0%} full", fontsize=10)
         axes.tick_params(labelsize=7)

@@ -133,13 +133,16 @@ def _solve_levels(laid: Layout, tree: Tree, values: Any, b: Any, lt: bool, d: bo
 _factorize_levels = jax.jit(factorize_levels, static_argnames="tree")
 
 
-@partial(jax.jit, static_argnames="tree")
-def _factorize_dense(tree: Tree, H: Any) -> Any:
-    """With both orders reversed LᵀDL is the ordinary G Gᵀ: L = G / √D, upside down."""
+@jax.jit
+def _factorize_dense(H: Any, pairs: Any) -> Any:
+    """With both orders reversed LᵀDL is the ordinary G Gᵀ: L = G / √D, upside down.
+
+    The pairs are an operand: XLA takes seconds to fold the millions of constants of a large tree.
+    """
     G = cholesky(H[:, ::-1, ::-1])
     root = jnp.diagonal(G, axis1=1, axis2=2)
     L = jnp.swapaxes(G / root[:, None, :], 1, 2)[:, ::-1, ::-1]
-    i, j = tree.ancestor_pairs
+    i, j = pairs
     return jnp.where(i == j, (root * root)[:, ::-1][:, i], L[:, i, j])
 
 
@@ -149,7 +152,7 @@ def factorize_packed(tree: Tree, H: Any, schedule: str) -> Any:
         return lanes.FACTORIZE(tree, H, schedule=schedule)
     if schedule == "levels":
         return _factorize_levels(layout(tree, "levels"), tree, H)
-    return _factorize_dense(tree, PackedMatrix(H, tree).dense())
+    return _factorize_dense(PackedMatrix(H, tree).dense(), tree.ancestor_pairs)
 
 
 def factorize(model: Model, H: Float[AnyArray, "... nv nv"] | PackedMatrix, *, schedule: str = "auto") -> LTDL:
