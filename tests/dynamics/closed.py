@@ -7,10 +7,12 @@ order its accelerations do not even satisfy its own equation of motion.
 from typing import Any, NamedTuple
 
 import numpy as np
-import pinocchio as pin
+import pytest
 
 import kinetree as kt
 from kinetree.io import Pinocchio
+
+pin = pytest.importorskip("pinocchio")
 
 ANGULAR_FIRST = [3, 4, 5, 0, 1, 2]
 CONTACTS = {"connect": pin.ContactType.CONTACT_3D, "weld": pin.ContactType.CONTACT_6D}

@@ -3,7 +3,9 @@
 from typing import Any
 
 import numpy as np
-import pinocchio as pin
+import pytest
+
+pin = pytest.importorskip("pinocchio")
 
 KINDS = ("revolute", "free", "prismatic", "spherical", "fixed", "helical")  # what both have
 WAYS = {"world": pin.WORLD, "local": pin.LOCAL, "aligned": pin.LOCAL_WORLD_ALIGNED}

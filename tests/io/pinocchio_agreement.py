@@ -4,11 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pinocchio as pin
+import pytest
 
 import kinetree as kt
 from kinetree.dynamics.mass_matrix import mass_matrix
 from kinetree.io import Pinocchio
+
+from .mujoco_agreement import relative
+
+pin = pytest.importorskip("pinocchio")
 
 WAYS = {"world": pin.WORLD, "local": pin.LOCAL, "aligned": pin.LOCAL_WORLD_ALIGNED}
 SWAP = [3, 4, 5, 0, 1, 2]  # linear first, angular first
@@ -29,13 +33,6 @@ def pinocchio_model(path: Path, floating_base: bool, mimic: bool) -> Any:
 def joint_order(theirs: Any) -> list[str]:
     """Names of Pinocchio's joints that have coordinates of their own."""
     return [n for n, nv in zip(list(theirs.names), list(theirs.nvs), strict=True) if n != "universe" and nv]
-
-
-def relative(ours: Any, theirs: Any, floor: float = 0.0) -> float:
-    """Largest difference over the largest entry."""
-    ours, theirs = np.asarray(ours), np.asarray(theirs)
-    assert ours.shape == theirs.shape
-    return float(np.abs(ours - theirs).max(initial=0) / max(np.abs(theirs).max(initial=0), floor, 1e-300))
 
 
 def singular(H: np.ndarray) -> bool:

@@ -8,7 +8,7 @@ import pytest
 import kinetree as kt
 from kinetree.io import Mujoco, Pinocchio
 from kinetree.model import Joint
-from tests.io.pinocchio_agreement import relative
+from tests.io.mujoco_agreement import relative
 
 
 def make():
