@@ -1,8 +1,8 @@
-"""The places, in the memory of a world, of the matrix of several trees whose bodies touch (joined.py solves with it).
+"""Slots and tables for Newton's matrix of several trees whose bodies touch (joined.py factors it and solves with it).
 
-Rows go in groups of six, tree after tree, those far from the base first: the order in which they are eliminated. A free
-joint on which a tree hangs is a group of its own, a *root*, whose unknowns are the six numbers of its body's
-acceleration in the world's axes. The matrix is kept in blocks of six by six where it may have entries.
+Rows are eliminated in groups of six: tree after tree, the rows farthest from the base first. A free joint on which a
+tree hangs is a group of its own, a *root*. Its six unknowns are its body's acceleration in the world's axes. The matrix
+is kept in blocks of six by six, and only those blocks that may have entries.
 """
 
 from typing import Any
@@ -16,9 +16,9 @@ from .memory import HELD, MOTION, ROW, ZERO3
 from .tables import table
 
 WIDTH = 6  # rows of a group
-WORKS, BLOCKS = "eliminations", "blocks"  # lists: eliminations that change something, blocks that are filled
-NOWHERE = 3  # spare blocks, which absorb writes of padding
-MAX_GROUPS = 20  # groups; with more, conjugate gradients are used instead
+WORKS, BLOCKS = "eliminations", "blocks"  # Lists of a step: eliminations that change something, and filled blocks.
+NOWHERE = 3  # Spare blocks. They absorb the writes of pairs that have fewer blocks.
+MAX_GROUPS = 20  # A matrix may have this many groups. Above, conjugate gradients solve instead.
 
 
 def _cold(**fields: Any) -> Memory:
@@ -28,16 +28,18 @@ def _cold(**fields: Any) -> Memory:
 
 
 SIX = (0.0,) * WIDTH
-JOIN = _cold(stiff=HELD.inertia, away=ZERO3)  # of two bodies that touch, about the point of the first one's tree
-SOLUTION = _cold(f=SIX, t=SIX, low=(0.0,) * 15, inverse=SIX)  # of a group: forces, solution, and factors of its block
-CELL = _cold(k=SIX * WIDTH)  # of the matrix, row by row
-TOUCHES = Memory(on=0.0)  # of two bodies: 1 if they have active points
-FILLED = Memory(on=0.0)  # of a block: 1 if it has entries
-SCREW = Memory(S=MOTION)  # of a row, or a direction of a root
+# The stiffness between two bodies that touch, about the reference point of the first one's tree.
+JOIN = _cold(stiff=HELD.inertia, away=ZERO3)
+# Of a group: forces, solution, and the LDLᵀ factors of its block on the diagonal.
+SOLUTION = _cold(f=SIX, t=SIX, low=(0.0,) * 15, inverse=SIX)
+CELL = _cold(k=SIX * WIDTH)  # A block of the matrix, row by row.
+TOUCHES = Memory(on=0.0)  # Of two bodies: 1 if they have active contacts.
+FILLED = Memory(on=0.0)  # Of a block: 1 if it has entries in this step.
+SCREW = Memory(S=MOTION)  # The motion of a row, or one of the six directions of a root.
 
 
 class Joined:
-    """First slots of all that the matrix needs, and the tables of its loops."""
+    """First slots of everything that the matrix needs, and the tables of its loops."""
 
     def __init__(
         self,
@@ -47,7 +49,7 @@ class Joined:
         couples: list[tuple[int, int]],
         roots: np.ndarray,
     ):
-        """`couples`: rows of bodies that may touch; `tree`: of each row; `held`: `held` and `merges` of `Plan`."""
+        """`couples`: rows of bodies that may touch; `tree`: the tree of each row; `held`: two fields of `Plan`."""
         self.parent, (self.held, self.merges) = parent, held
         self._group(tree, roots)
         late = {i: (self.place[i][0], i) for i in range(len(parent))}
@@ -64,7 +66,7 @@ class Joined:
 
     def _group(self, tree: np.ndarray, roots: np.ndarray) -> None:
         self.groups: list[list[int]] = []
-        self.roots: dict[int, int] = {}  # groups that are roots, and their first rows
+        self.roots: dict[int, int] = {}  # from a group that is a root to its first row
         for t in range(int(tree.max()) + 1):
             rows = np.flatnonzero(tree == t)[::-1].tolist()
             root = [int(r) for r in roots if tree[r] == t]
@@ -74,13 +76,13 @@ class Joined:
                 self.roots[len(self.groups)] = root[0]
                 self.groups.append(list(range(root[0], root[0] + WIDTH)))
         self.place = {i: (k, c) for k, rows in enumerate(self.groups) for c, i in enumerate(rows)}
-        self.others = [i for i in range(len(tree)) if self.place[i][0] not in self.roots]  # rows that are not of roots
+        self.others = [i for i in range(len(tree)) if self.place[i][0] not in self.roots]  # rows outside roots
 
     def _groups_of(self, rows: Any) -> list[int]:
         return sorted({self.place[i][0] for i in rows})
 
     def _fill(self) -> None:
-        """The blocks of rows that carry one another, of bodies that may touch, and of the fill-in."""
+        """Find the blocks that may have entries: of rows on one path, of bodies that may touch, and of the fill-in."""
         count = len(self.groups)
         filled = [{k} for k in range(count)]
         every = [self._groups_of(carrying(self.parent, {i})) for i in range(len(self.parent))]
@@ -97,7 +99,7 @@ class Joined:
         self._cells = [(j, k) for j in range(count) for k in sorted(filled[j])]
 
     def place_flags(self, at: int) -> int:
-        """Slots that say which bodies touch and which blocks are filled, and the directions of roots."""
+        """Place the flags (bodies that touch, blocks that are filled) and the directions of roots. Returns the end."""
         self._flags, at = at, at + TOUCHES.size * len(self.couples)
         self._filled = {cell: at + k * FILLED.size for k, cell in enumerate(self._cells)}
         at += FILLED.size * len(self._cells)
@@ -105,7 +107,7 @@ class Joined:
         return at + SCREW.size * WIDTH
 
     def place_matrix(self, at: int) -> int:
-        """All other slots."""
+        """Place all other slots. Returns the end."""
         self._joins, at = at, at + len(self.couples) * JOIN.size
         self._solution, at = at, at + len(self.groups) * SOLUTION.size
         self._nowhere, at = at, at + NOWHERE * CELL.size
@@ -115,7 +117,7 @@ class Joined:
     # -- slots --------------------------------------------------------------------------------------------------------
 
     def join(self, pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """First slots of touching bodies, of their flags, and 1 if the second of the two comes first there."""
+        """Of each pair: first slots of its join and flag, and 1 if the join has the two bodies in the other order."""
         swapped = np.array([p not in self._number for p in pairs], bool)
         number = np.array(
             [self._number[(b, a) if s else (a, b)] for (a, b), s in zip(pairs, swapped, strict=True)], np.int64
@@ -127,11 +129,11 @@ class Joined:
         return self._solution + np.asarray(group, np.int64) * SOLUTION.size
 
     def _own(self, rows: Any) -> list[int]:
-        """First slots of the numbers of rows, in the solutions of their groups."""
+        """The slot of each row's own number in the solution of its group."""
         return [int(self.solution(self.place[i][0])) + self.place[i][1] for i in rows]
 
     def _screws(self, group: int, row: Any) -> list[int]:
-        """First slots of the screws of a group, one of them several times where it has few."""
+        """First slots of the six screws of a group. If it has fewer rows, the first screw fills up."""
         if group in self.roots:
             return self.directions.tolist()
         rows = self.groups[group]
@@ -144,11 +146,11 @@ class Joined:
         return table(self._flags + np.arange(len(self.couples)) * TOUCHES.size)
 
     def first_filled(self) -> tuple[np.ndarray, np.ndarray]:
-        """The flags of filled blocks, and 1 for blocks of rows that carry one another."""
+        """The flags of all blocks, and 1 for those that are always filled: blocks of rows on one path."""
         return table(list(self._filled.values())), np.array([float(c in self._carried) for c in self._cells])
 
     def touching(self) -> np.ndarray:
-        """Bodies that touch, and blocks that they fill."""
+        """Flags: two bodies that touch, and a block that they fill."""
         found = []
         for pair, reach in zip(self.couples, self._reach, strict=True):
             groups, flag = self._groups_of(reach), int(self.join([pair])[1][0])
@@ -156,9 +158,9 @@ class Joined:
         return table(*np.array(found, np.int64).T)
 
     def eliminations(self, of: str) -> np.ndarray:
-        """A pivot, its blocks with two groups, and the block of these: the blocks, or their flags.
+        """Each row is an elimination: the pivot k, blocks (i, k) and (j, k), and the block (i, j) that they change.
 
-        Two flags are enough: those of the pivot's blocks, and then that of their block.
+        `of`: "cells" gives the blocks, "flags" their flags. A turn needs two flags: those of (i, k) and (j, k).
         """
         found = []
         for k, below in enumerate(self._below):
@@ -169,7 +171,7 @@ class Joined:
         return np.array(found, np.int32).reshape(-1, 4)
 
     def below(self) -> np.ndarray:
-        """Blocks below the diagonal, groups of their columns and of their rows, and their flags."""
+        """Blocks below the diagonal: each with the solutions of its column's and its row's group, and its flag."""
         pairs = [(j, k) for k, below in enumerate(self._below) for j in below]
         solutions = [self.solution([cell[which] for cell in pairs]) for which in (1, 0)]
         return table([self._cell[c] for c in pairs], *solutions, [self._filled[c] for c in pairs])
@@ -177,27 +179,30 @@ class Joined:
     # -- tables: the matrix -------------------------------------------------------------------------------------------
 
     def every_join(self) -> np.ndarray:
-        """Bodies that may touch, and their flags."""
+        """Joins of all pairs of bodies that may touch, and their flags."""
         return table(*self.join(self.couples)[:2])
 
     def composed(self) -> np.ndarray:
-        """The blocks that receive the load of rows, and the blocks of the rows."""
+        """What a parent holds, and what its row holds, for all rows that add their load to their parents."""
         rows = [i for i in range(len(self.parent) - 1, -1, -1) if self.parent[i] >= 0 and self.merges[i] > 0]
         return table(self.held[self.parent[rows]], self.held[rows]) if rows else np.zeros((0, 2), np.int32)
 
     def plain(self) -> np.ndarray:
-        """Groups that are no roots: their block of the diagonal, and they."""
+        """Groups that are not roots: the block on the diagonal, and the solution."""
         groups = [k for k in range(len(self.groups)) if k not in self.roots]
         return table([self._cell[k, k] for k in groups], self.solution(groups))
 
     def rooted(self, row: Any, total: Any) -> np.ndarray:
-        """Roots: first rows, blocks of their bodies, blocks of the diagonal, their slots, and a part of sums."""
+        """Roots: first row, what its body holds, block on the diagonal, solution, and the part of the sums."""
         first, groups = np.array(list(self.roots.values()), np.int64), list(self.roots)
         held = self.held[first + WIDTH - 1]
         return table(row(first), held, [self._cell[k, k] for k in groups], self.solution(groups), total(first))
 
     def entries(self, row: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Of a row and a group that carries it: its load, its screw, the group's, a column; and which of them do."""
+        """Entries of rows with groups on their paths: load, screw, the group's six screws, and a column of the block.
+
+        The second result says which of the six rows are on the path.
+        """
         found, carry = [], []
         for i in self.others:
             k, c = self.place[i]
@@ -210,13 +215,13 @@ class Joined:
         return np.array(found, np.int32).reshape(-1, WIDTH + 3), np.array(carry, float).reshape(-1, WIDTH)
 
     def of_rows(self, row: Any) -> np.ndarray:
-        """Rows that are not of roots, their blocks, their places on the diagonal, and their numbers in solutions."""
+        """Rows outside roots: the row, what it holds, its slot on the diagonal, and its number in the solution."""
         places = [self.place[i] for i in self.others]
         slots = [self._cell[k, k] + c * (WIDTH + 1) for k, c in places]
         return table(row(np.array(self.others, np.int64)), self.held[self.others], slots, self._own(self.others))
 
     def between_roots(self) -> np.ndarray:
-        """Bodies that touch, their flags, the blocks of the roots that they hang on, and the block between the two."""
+        """Pairs that hang from roots: join, flag, the two roots' blocks on the diagonal, and the block between them."""
         found = []
         for pair, reach in zip(self.couples, self._reach, strict=True):
             j, k = (next((g for g in self._groups_of(reach & set(carrying(self.parent, {i}))) if g in self.roots), None)
@@ -228,14 +233,14 @@ class Joined:
         return np.array(found, np.int32).reshape(-1, 5)
 
     def _block(self, j: int | None, k: int | None, which: int) -> int:
-        """A block, or one of the spare blocks."""
+        """A block; without one of the groups, a spare block."""
         return self._nowhere + which * CELL.size if j is None or k is None else self._cell[j, k]
 
     def couplings(self, row: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Of bodies that may touch, a direction that moves them, and a group; but where both are of roots.
+        """Entries between two groups that move a pair of bodies, unless both groups are roots.
 
-        The join, its flag, the screw, those of the group, a column of their block; and by which sign both move the
-        second body away from the first: 1, −1, or not at all.
+        The join, its flag, the screw of one row, the six screws of the other group, and a column of their block. The
+        second result has signs: 1 for a row that moves the second body, −1 for the first body, 0 for neither.
         """
         found, signs = [], []
         for n, pair in enumerate(self.couples):
@@ -259,11 +264,11 @@ class Joined:
     # -- tables: factors and the solution -----------------------------------------------------------------------------
 
     def diagonal(self) -> np.ndarray:
-        """Blocks of the diagonal, and their groups."""
+        """Blocks on the diagonal, and the solutions of their groups."""
         count = range(len(self.groups))
         return table([self._cell[k, k] for k in count], self.solution(list(count)))
 
     def answers(self, row: Any, up: Any, total: Any) -> np.ndarray:
-        """Parents of rows that are not of roots, the rows, their blocks, their numbers, and a part of sums."""
+        """Rows outside roots: the parent, the row, what it holds, its number in the solution, a part of the sums."""
         rows = np.array(self.others, np.int64)
         return table(up(rows), row(rows), self.held[rows], self._own(self.others), total(rows))

@@ -48,15 +48,15 @@ class PairLoop(NamedTuple):
 
 
 class Plan:
-    """The source of all slots in the tables of a model. It does not depend on numbers that may be traced."""
+    """Gives the tables of a model all their slots. It does not depend on numbers that may be traced."""
 
-    actuators: Actuators | None = None  # of plans for steps
-    braking: tuple[int, ...] = ()  # actuators whose velocity terms are taken at the end of a step
+    actuators: Actuators | None = None  # only in plans for steps
+    braking: tuple[int, ...] = ()  # actuators whose velocity terms a step takes at its end
 
     def __init__(self, model: Model, has: Present | None = None, implicit: bool = False):
         """`implicit`: for steps that take all dampers at their end."""
         self.implicit = implicit
-        self.coupling: Coupling | None = model.coupling  # joints that follow others; all else is of the free tree
+        self.coupling: Coupling | None = model.coupling  # joints that follow others
         model = model.uncoupled
         self.structure: Structure = model.structure
         self.world: World = model.world or World()
@@ -76,7 +76,7 @@ class Plan:
         self._blocks()
 
     def forgetful(self) -> Self:
-        """The plan without numbers that are traced: for programs that stay when the trace is over."""
+        """The plan without traced numbers, for programs that live longer than the trace."""
         kept = copy(self)
         kept.world, kept.actuators = forgotten((self.world, self.actuators))
         return kept
@@ -102,21 +102,21 @@ class Plan:
 
     @cached_property
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
-        """The entries of q and of rows that are inputs and outputs: all that do not follow others."""
+        """Entries of q, and rows, that are inputs and outputs: those that do not follow others."""
         if self.coupling is None:
             return np.arange(self.nq), np.arange(self.n)
         return self.coupling.kept_q.astype(np.int64), self.coupling.kept_v.astype(np.int64)
 
     @property
     def followers(self) -> list[tuple[int, int]]:
-        """Rows that follow others, and these."""
+        """Pairs of a row that follows another, and the other."""
         if self.coupling is None:
             return []
         rows = np.setdiff1d(np.arange(self.n), self.coupling.kept_v)
         return [(int(i), int(self.coupling.kept_v[self.coupling.source_v[i]])) for i in rows]
 
     def _trees(self) -> None:
-        """The tree of every row, and the rows on the way to the point that the tree is counted from."""
+        """Find the tree of each row, and the rows on the path to each tree's reference point."""
         tree, roots = np.zeros(self.n, np.int64), 0
         for i, p in enumerate(self.parent.tolist()):
             tree[i] = tree[p] if p >= 0 else roots
@@ -134,7 +134,7 @@ class Plan:
             while self.parent[path[-1]] >= 0:
                 path.append(int(self.parent[path[-1]]))
             path = path[::-1]
-            while resting[path[-1]]:  # rows at rest are where the row before them is
+            while resting[path[-1]]:  # rows at rest have the place of the row before them
                 path.pop()
             way += path
             marks.append(path[-1])
@@ -180,18 +180,18 @@ class Plan:
         return joined if joined.served else None
 
     def more_blocks(self, at: int) -> int:
-        """Where the blocks end that a larger plan begins here."""
+        """Blocks of a larger plan, from here on. Returns their end."""
         return at
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     @cached_property
     def outward_rows(self) -> np.ndarray:
-        """All rows, level by level: neighbours in this order rarely wait for each other's results."""
+        """All rows, level by level, so that neighbouring turns rarely wait for each other's results."""
         return np.argsort(self.structure.tree.depth, kind="stable")
 
     def row(self, i: Any) -> Any:
-        """First slots of rows; a row before the first is the base of its tree, see `up`."""
+        """First slots of rows. The bases of the trees come before the first row, see `up`."""
         return self._rows + (self.n_trees + np.asarray(i, np.int64)) * ROW.size
 
     def number_of_row(self, slot: Any) -> Any:
@@ -200,7 +200,7 @@ class Plan:
 
     @cached_property
     def partner(self) -> np.ndarray:
-        """The partner of each row in a similar branch; the row itself if there is none."""
+        """The partner of each row in a similar branch, or the row itself."""
         seen: list[list[Any]] = [[] for _ in range(self.n)]
         has = self.has
         kinds = (self.resting, has.lower, has.upper, has.loss, has.balls, has.bodies, has.sliding_loss)
@@ -214,7 +214,7 @@ class Plan:
 
     @property
     def mirror(self) -> np.ndarray:
-        """Blocks of rows and sums that are partners: first slots, and sizes."""
+        """Blocks that are partners: two first slots and a size, for rows and for parts of the sums."""
         first, size = np.flatnonzero(self.partner >= np.arange(self.n)), TOTAL.size
         rows = self.row(first), self.row(self.partner[first]), np.full(len(first), ROW.size)
         parts = GLOBAL.size + np.array([(0, 0, 0), (size, 2 * size, 0)])
@@ -227,13 +227,13 @@ class Plan:
 
     @cached_property
     def limbs(self) -> np.ndarray:
-        """The first rows of branches that are alike, and hang from the trunk; the last ones first."""
+        """First rows of similar branches on the trunk; the last one comes first."""
         rows = self.outward_rows[::-1]
         above = self.parent[rows]
         return rows[(self.side(rows) > 0) & (self.side(above) == 0) & (above >= 0)]
 
     def total(self, rows: Any) -> Any:
-        """First slots of the part of sums that rows, or constraints on several rows, add to."""
+        """First slots of the part of the sums to which rows, or constraints on several rows, add."""
         sides = self.side(rows)
         if np.ndim(sides) == 2:
             one = (sides == sides[:, :1]).all(1) if sides.shape[1] else np.zeros(len(sides), bool)
@@ -241,7 +241,7 @@ class Plan:
         return GLOBAL.size + sides * TOTAL.size
 
     def totals(self) -> np.ndarray:
-        """All parts of the sums, in one turn; they come after what all loops share."""
+        """All parts of the sums, in one turn. They come after the slots that all loops share."""
         return table(*(GLOBAL.size + side * TOTAL.size + np.zeros(1, np.int64) for side in range(SIDES)))
 
     def base(self, i: Any) -> Any:
@@ -259,9 +259,9 @@ class Plan:
         return self._bodies + np.searchsorted(self.massive, np.asarray(row, np.int64)) * BODY.size
 
     def _share_held(self, at: int) -> int:
-        """A block for what each row holds of the rows after it.
+        """Place the blocks for what each row holds of the rows beyond it.
 
-        A row without a body of its own, and with one child, takes its child's: what the child leaves is all there is.
+        A row without a body and with one child uses its child's block: it holds only what the child passes on.
         """
         children = np.bincount(self.parent[self.parent >= 0], minlength=self.n)
         massive = np.zeros(self.n, bool)
@@ -289,12 +289,12 @@ class Plan:
 
     @cached_property
     def limits(self) -> np.ndarray:
-        """(k, 2): rows and signs of all limits, 1 for lower and −1 for upper ones."""
+        """(k, 2): rows and signs of all limits: 1 for a lower limit, −1 for an upper limit."""
         both = [(r, 1) for r in self.has.lower] + [(r, -1) for r in self.has.upper]
         return np.array(both, np.int64).reshape(-1, 2)
 
     def limit(self, number: Any) -> Any:
-        """First slots of limits, and after them of friction losses."""
+        """First slots of limits. The friction losses follow."""
         return self._limits + np.asarray(number, np.int64) * self._limit
 
     @property
@@ -310,7 +310,7 @@ class Plan:
 
     @property
     def single(self) -> bool:
-        """True if convex shapes touch in one point only, although there might be more."""
+        """True if convex shapes get one point of contact, even where they could have several."""
         return self.world.scene is not None and self.world.scene.layout.single
 
     def n_points(self, pair: Pair) -> int:
@@ -318,7 +318,7 @@ class Plan:
         return collider(self.kinds(pair), self.single).points
 
     def _place_points(self, at: int) -> tuple[list[np.ndarray], np.ndarray, int, int]:
-        """Numbers of the points of pairs; first slots of all; where cold ones, of two moving bodies, begin and end."""
+        """Numbers of the points of pairs; first slots; where the cold points, of two moving bodies, begin and end."""
         counts = list(map(self.n_points, self.pairs))
         ends = np.cumsum(counts)
         numbers = [np.arange(end - count, end) for count, end in zip(counts, ends, strict=True)]
@@ -338,33 +338,33 @@ class Plan:
         return self._points[np.asarray(number, np.int64)]
 
     def acts(self, number: Any) -> Any:
-        """Slots of the stiffness of points of contact."""
+        """Slots for the stiffness of contacts."""
         return self._acts + np.asarray(number, np.int64) * ACTS.size
 
     @cached_property
     def touches(self) -> list[PairLoop]:
-        """The pairs, loop by loop."""
+        """The pairs, grouped by the loop that collides them."""
         groups: dict[tuple[tuple[str, str], int], list[int]] = {}
         for number, pair in enumerate(self.pairs):
             groups.setdefault((self.kinds(pair), pair.moving), []).append(number)
         return [PairLoop(kinds, moving, tuple(pairs)) for (kinds, moving), pairs in groups.items()]
 
     def members(self, kinds: tuple[str, str], moving: int) -> tuple[int, ...]:
-        """The pairs of some kinds."""
+        """The pairs of these kinds."""
         return next((t.pairs for t in self.touches if t.kinds == kinds and t.moving == moving), ())
 
     @cached_property
     def dims(self) -> list[int]:
-        """The numbers of dimensions that contacts with the static world have."""
+        """The different `condim` of contacts with the static world."""
         return sorted({p.condim for p in self.pairs if p.moving != BOTH})
 
     @cached_property
     def coupled_dims(self) -> list[int]:
-        """The numbers of dimensions that contacts of two moving bodies have."""
+        """The different `condim` of contacts between two moving bodies."""
         return sorted({p.condim for p in self.pairs if p.moving == BOTH})
 
     def reply(self, row: Any) -> Any:
-        """First slots of the replies of rows; those of the bases come before the first."""
+        """First slots of the replies of rows. Those of the bases come before the first row."""
         return self._replies + (self.n_trees + np.asarray(row, np.int64)) * REPLY.size
 
     def reply_up(self, row: Any) -> Any:
@@ -374,7 +374,7 @@ class Plan:
         return self.reply(np.where(parent >= 0, parent, self.tree_of_row[row] - self.n_trees))
 
     def points_of(self, dim: int, coupled: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of all points of a number of dimensions, and their pairs."""
+        """Numbers of all points of one `condim`, and their pairs."""
         own = [k for k, p in enumerate(self.pairs) if p.condim == dim and (p.moving == BOTH) == coupled]
         numbers = [self.points_of_pair[k] for k in own]
         return np.concatenate(numbers), np.repeat(own, [len(x) for x in numbers])
@@ -385,7 +385,7 @@ class Plan:
         return self.rows_of_pair(numbers, 0)
 
     def rows_of_pair(self, numbers: Any, which: int) -> np.ndarray:
-        """The rows that carry the first (0) or second (1) shapes of pairs; the moving ones where only one moves."""
+        """The rows that carry the first (0) or second (1) shapes of pairs; the moving shape's row if only one moves."""
         assert self.world.scene is not None
         bodies = self.world.scene.layout.bodies
         pairs = [self.pairs[k] for k in numbers]

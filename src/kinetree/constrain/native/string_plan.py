@@ -1,9 +1,8 @@
-"""Strings: lengths that depend on several joints, and their places in the memory of a world.
+"""Strings: lengths that depend on several joints, and their slots in the memory of a world.
 
-Strings are tendons, joints and tendons that follow others, angles of balls, ways of free joints along their parents'
-axes, and the branches of a tendon that resist
-each on its own (tendons.py says why). Each has a length, and an entry, ∂length, for every row that it moves. Strings
-that constraints or inertia act on are links.
+Strings are tendons, joints and tendons that follow others, angles of balls, positions of free joints along the axes of
+their parents, and the branches of a tendon that resist one by one (tendons.py says why). Each string has a length, and
+an entry ∂length for each row that moves it. Strings that constraints or inertia act on are links.
 """
 
 from typing import Any, NamedTuple
@@ -24,15 +23,14 @@ from .memory import LIMIT, kept_forces
 from .span_plan import Spans
 from .tables import table
 
-# `bend`: how fast the velocity grows where x is zero. `drawn`, `taken`: what actuators pull, before and after their sum
-# is bounded.
+# `bend`: the rate of the velocity where x is zero. `drawn`, `taken`: the actuators' pull before and after bounds.
 STRING = Memory(
     length=0.0, velocity=0.0, a=0.0, a_new=0.0, push=0.0, stiff=0.0, slope=0.0, bend=0.0, drawn=0.0, taken=0.0
 )
 
 
 class StringGroup(NamedTuple):
-    """A kind of constraints on strings: their strings, and the numbers of their owners."""
+    """Constraints of one kind on strings: the strings, and the number of the joint, tendon or actuator behind each."""
 
     strings: np.ndarray
     members: np.ndarray
@@ -56,9 +54,9 @@ class Strings:
         braking: tuple[int, ...],
         mimics: list[tuple[int, int]],
     ):
-        """`mimics`: rows that follow others, and these.
+        """`mimics`: pairs of a row that follows another, and the other.
 
-        `implicit`: dampers of tendons are taken at the end of a step, where they are inertia.
+        `implicit`: a step takes dampers of tendons at its end, where they add to the inertia.
         """
         self._limit = LIMIT.size + (kept_forces(1, False) if world.noslip else 0)
         routes = None if world.tendons is None or not structure.tree.n else world.tendons.routes
@@ -98,7 +96,7 @@ class Strings:
         return len(self.rows) - 1
 
     def _find_equalities(self) -> None:
-        """Joints and tendons that follow others, or are held at a number; some of these are strings of their own."""
+        """Joints and tendons that follow others, or are held at a number. Pairs are new strings."""
         follows = [] if self.joints is None else list(zip(self.joints.rows1, self.joints.rows2, strict=True))
         self.follows = _acting([(self._new([a, a if b < 0 else b]), e) for e, (a, b) in enumerate(follows)])
         ties = [] if self.tied is None else list(zip(self.tied.tendons1, self.tied.tendons2, strict=True))
@@ -107,7 +105,7 @@ class Strings:
         self.pairs = _acting([(s, e) for e, s in enumerate(own) if ties[e][1] >= 0])
 
     def _find_motors(self, structure: Structure, wiring: Wiring | None) -> None:
-        """Strings of actuators: tendons, and balls and free joints as their gears turn and push them."""
+        """Strings of actuators: tendons, and the motions of ball and free joints along the actuators' gears."""
         self.motors = self.turned = _acting([])
         if wiring is None:
             return
@@ -123,7 +121,7 @@ class Strings:
         self.motors, self.turned = _acting(found), _acting(turned)
 
     def _find_brakes(self, targets: Any, braking: tuple[int, ...]) -> None:
-        """Strings that actuators resist on: those of balls, and the branches of tendons."""
+        """Strings on which actuators brake: those of balls, and the branches of tendons."""
         own = dict(zip(self.turned.members.tolist(), self.turned.strings.tolist(), strict=True))
         found = [(own[k], k) for k in braking if k in own]
         for k in braking:
@@ -132,9 +130,9 @@ class Strings:
         self.brakes = _acting(found)
 
     def _find_branches(self, structure: Structure, resisting: set[int]) -> None:
-        """Branches of tendons that resist acceleration, with their tendons; a tendon without branches is its own."""
+        """Branches of tendons that resist acceleration. A tendon without branches is its own branch."""
         found: list[tuple[int, int]] = []
-        self.forked = False  # True if branches of one tendon meet in a row that it moves, too
+        self.forked = False  # True if branches of one tendon meet in a row that also moves it
         if resisting and self.paths is not None:
             numbers, masks = branches(structure.tree, self.paths, np.array(sorted(resisting)))
             for t, mask in zip(numbers.tolist(), masks, strict=True):
@@ -147,7 +145,7 @@ class Strings:
 
     @property
     def key(self) -> tuple:
-        """All that tables depend on, beside the structure and the present features."""
+        """Everything that the tables depend on, apart from the structure and the present features."""
         joints = () if self.joints is None else (self.joints.rows1, self.joints.rows2)
         tied = () if self.tied is None else (self.tied.tendons1, self.tied.tendons2)
         routes = None if self.spans is None else (self.spans.routes, tuple(self.spans.wraps))
@@ -162,7 +160,7 @@ class Strings:
     # -- slots --------------------------------------------------------------------------------------------------------
 
     def place(self, at: int) -> int:
-        """Where the blocks end that begin here."""
+        """Place all slots from here on. Returns the end."""
         self._first, at = at, at + STRING.size * len(self.rows)
         sizes = [len(r) for r in self.rows]
         self._entries = at + np.cumsum([0, *sizes])

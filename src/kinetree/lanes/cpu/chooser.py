@@ -1,8 +1,8 @@
-"""A builtin with keywords that finds, by the facts of a call, the builtin that serves it.
+"""A builtin with keywords. It finds the builtin for the facts of a call, and calls it.
 
-A step is another program for another integrator, another length or another number of substeps. Those are facts: they
-come by keywords, and have usual values. All other parameters are arrays, or objects that have some. The builtin of a
-call is in a dictionary, by its facts. Where it is not there, or where the builtin refuses, the result is None.
+Another integrator, another length of the step, or another number of substeps is another program. These are the *facts*
+of a call: keywords with usual values. All other parameters are arrays, or objects of arrays. A dictionary has the
+builtin for each set of facts. If it has none, or if the builtin refuses, the result is None.
 """
 
 import sys
@@ -31,12 +31,12 @@ API = {
 }
 MAX_ARGUMENTS = 8
 
-# Offsets in the record of a builtin. The names of all parameters follow, then their values where they are not given.
+# Offsets in the record of a builtin. The names of all parameters follow, then their usual values.
 TABLE, USUAL, ABSENT, YES, NO, POSITIONAL, ARRAYS, PARAMETERS, NAMES = range(0, 72, 8)
 
 
 def _chooser_text() -> Caller:
-    """`chooser(self, given, count, words)`, a builtin with keywords: calls what a dictionary has for its facts."""
+    """`chooser(self, given, count, words)`: call the builtin that the dictionary has for the facts."""
     to = Caller("c", API)
     to.begin("ptr @chooser(ptr %self, ptr %given, i64 %count, ptr %words)")
     to.do(f"%values = alloca [{MAX_ARGUMENTS} x ptr]")
@@ -147,11 +147,11 @@ def _code() -> MachineCode | None:
 
 
 def chooser(table: dict[tuple, Any], names: Sequence[str], usual: Sequence[Any], arrays: int, positional: int) -> Any:
-    """A builtin that calls what `table` has for the facts of a call; None if there is none.
+    """A builtin that calls what `table` has for the facts of a call; None if there can be none.
 
-    `names` are those of all parameters, of which the first ones are `arrays`; the others are facts. `usual` are the
-    values of those that are not given, but the first parameter, which has to be. A key of the table are the facts, and
-    whether the last array is given. The first parameters, so many as `positional`, may be given by their places.
+    `names` has all parameters: first the arrays (their number is `arrays`), then the facts. `usual` has the values of
+    parameters that are not given, from the second one on; the first is required. A key of the table has all facts, and
+    True if the last array is given. The first `positional` parameters need no keyword.
     """
     code = _code()
     if code is None or len(names) > MAX_ARGUMENTS:

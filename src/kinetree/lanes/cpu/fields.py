@@ -1,10 +1,10 @@
 """A builtin on an object whose fields are arrays, such as a state: it takes them, and makes another such object.
 
-A step of a small robot takes two microseconds, and Python takes as long again to fetch five fields, to cut a result in
-five and to make a state of them. Here machine code does all three, around the builtin of the program (direct.py). What
-an input is comes from a field of the first argument or is an argument itself. Arrays for one lane serve all, a field
-of one number becomes a column, and the last two axes of a matrix one; nothing is copied. The fields of the result are
-parts of one array. Exact types only: for anything else, and where the program's builtin refuses, this returns None.
+A step of a small robot takes two microseconds. Python takes as long again to fetch five fields, to cut the result in
+five, and to make a new state. Here machine code does all three, around the builtin of the program (direct.py). An input
+is a field of the first argument, or another argument. Nothing is copied: an array for one lane serves all lanes, one
+number becomes a column, and the last two axes of a matrix become one. The fields of the result are parts of one array.
+Only exact types are taken. For anything else, and if the program's builtin refuses, the result is None.
 """
 
 import ctypes
@@ -35,7 +35,7 @@ DOUBLE = np.dtype(np.float64)
 TP_NEW = 65  # a slot of a type
 MAX_INPUTS = 8
 VIEW_FLAGS = arrays.ALIGNED | 0x400  # that can be written to
-SCALAR, COLUMNS, MATRIX = 0, 1, 2  # axes of an input
+SCALAR, COLUMNS, MATRIX = 0, 1, 2  # how many axes an input has in one lane
 
 # Offsets in the record of a builtin on fields. Its inputs follow, then its results.
 KIND, NOTHING, DIRECT, ARRAY_TYPE, DTYPE, NEW, SET_BASE, MAKE, EMPTY, NUMBER_TYPE = range(0, 80, 8)
@@ -45,14 +45,14 @@ PART = 24  # bytes of a result: name, first column, width (negative: one number,
 
 
 class Input(NamedTuple):
-    """Where an input comes from."""
+    """The source of an input."""
 
-    name: str | None  # the field of the first argument,
-    argument: int  # or which argument it is
-    absent: np.ndarray | None  # what stands for an argument that is None; without it the call is refused
-    axes: int  # of one lane
-    width: int  # numbers
-    passed: bool = True  # False: it is looked at, and no more
+    name: str | None  # a field of the first argument; None: the input is an argument
+    argument: int  # the number of that argument
+    absent: np.ndarray | None  # stands for an argument that is None; without it the call is refused
+    axes: int  # in one lane
+    width: int  # numbers in one lane
+    passed: bool = True  # False: it is checked, but the program does not take it
 
 
 class ResultField(NamedTuple):
@@ -82,8 +82,8 @@ def _view_text() -> Caller:
 def _take_text() -> Caller:
     """`take(record, source, given, count, batch, lanes, held, passed)`: an input as the program's builtin takes it.
 
-    `batch` is how many axes of lanes there are, 0 or 1. `held` and `passed` get what it is, and an array on it where
-    one is needed: both are to be released. Returns false where it is not plain.
+    `batch` is the number of axes of lanes, 0 or 1. `held` gets the object, `passed` the array for the program. The
+    caller releases both. Returns false if the input is not plain.
     """
     to = Caller("t", API)
     to.begin(
@@ -194,7 +194,7 @@ def _take_text() -> Caller:
 
 
 def _part_text() -> Caller:
-    """`put(record, part, new, whole, batch, lanes)`: give a new object a field of the output; false on failure."""
+    """`put(record, part, new, whole, batch, lanes)`: set one field of the new object; false on failure."""
     to = Caller("p", API)
     to.begin("internal i1 @put(ptr %record, ptr %part, ptr %new, ptr %whole, i64 %batch, i64 %lanes)")
     name = to.load("ptr", "%part")
@@ -225,7 +225,7 @@ def _fields_text() -> Caller:
     """`fields(self, given, count)`, a builtin: the first of `given` is the object, arguments of inputs follow."""
     to = Caller("f", API)
     to.begin("ptr @fields(ptr %self, ptr %given, i64 %count)")
-    to.do(f"%held = alloca [{2 * MAX_INPUTS} x ptr]")  # then what is passed on
+    to.do(f"%held = alloca [{2 * MAX_INPUTS} x ptr]")  # the second half: arrays for the program
     to.do("%result = alloca ptr")
     record = to.call("PyLong_AsVoidPtr", f"ptr {to.call('PyTuple_GetItem', 'ptr %self', 'i64 0')}")
     nothing = to.load("ptr", record, NOTHING)
@@ -351,9 +351,9 @@ def over_fields(
 ) -> Any:
     """A builtin on an object of a type and on arguments, which returns such an object; None if there is none.
 
-    `call` is the builtin of a program. Its inputs are those of `inputs` that are passed, which come first; the first
-    one is a field, with an axis of numbers. `parts` are fields of the result that are columns of the output, which has
-    `width` numbers; fields `kept` are those of the object. `most` is how many lanes it takes.
+    `call` is the builtin of a program. It takes the inputs that are `passed`, which come first; the first is a field
+    with an axis of numbers. The output has `width` numbers. `parts` are fields of the result that are columns of the
+    output, and `kept` are fields that the result takes from the object. `most` is the largest number of lanes.
     """
     code, make = _code(), _make_of(kind)
     if code is None or not make or len(inputs) > MAX_INPUTS:

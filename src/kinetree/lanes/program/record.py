@@ -1,9 +1,9 @@
 """The equations of a step, recorded on scalars.
 
-JAX sends `a * b` of two values that it traces through `jnp.multiply`, its `jit`, and the inlining of what that traced:
-27 µs where one equation is to be written down. Steps have tens of thousands of them. Here a value is a tracer of
-our own, whose operators write the equation themselves. Other functions go JAX's way and end in `process_primitive`.
-The equations are those that JAX would find (tests/lanes/test_record.py).
+JAX takes 27 µs to trace one `a * b`: it calls `jnp.multiply`, traces its `jit`, and inlines the result. Steps have tens
+of thousands of such operations. Here a value is our own tracer, and its operators write the equation at once. All other
+functions run as JAX has them, and end in `process_primitive`. The equations are the same that JAX would make
+(tests/lanes/test_record.py).
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from jax.extend.core.primitives import while_p
 
 
 class Variable:
-    """What an argument or an equation gives."""
+    """The value of an argument, or of a result of an equation."""
 
     __slots__ = ("aval",)
 
@@ -30,7 +30,7 @@ class Variable:
 
 
 class Equation(NamedTuple):
-    """A primitive, and what it is applied to."""
+    """A primitive with its operands and its results."""
 
     primitive: Any
     invars: list[Any]
@@ -63,11 +63,11 @@ class _Thread(local):
 _now = _Thread()
 _avals: dict[Any, tuple[Any, str]] = {}
 TRUTH = ShapedArray((), np.dtype(bool))
-KINDS = {"f": "f", "i": "i", "b": "b"}  # of NumPy's types
+KINDS = {"f": "f", "i": "i", "b": "b"}  # of NumPy types: real, integer, truth
 
 
 def _known(aval: Any) -> tuple[Any, str]:
-    """The one object for equal types, and the kind of a plain scalar: "f" is real, "i" an integer, "b" a truth."""
+    """One object for all equal types, and the kind of a plain scalar; "" for arrays and weak types."""
     found = _avals.get(aval)
     if found is None:
         plain = aval.shape == () and not aval.weak_type
@@ -90,14 +90,14 @@ class Number(Tracer):
 
 
 class Recorder(Trace):
-    """Writes down what happens to its numbers, and to those of the recorders around it."""
+    """Records the operations on its own numbers, and on those of the recorders around it."""
 
     __slots__ = ("equations", "taken")
 
     def __init__(self) -> None:
         super().__init__()
         self.equations: list[Equation] = []
-        self.taken: dict[int, tuple[Number, Variable]] = {}  # numbers of recorders around this one
+        self.taken: dict[int, tuple[Number, Variable]] = {}  # numbers of outer recorders that are used here
 
     # -- values -------------------------------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class Recorder(Trace):
         return val if type(val) is Number and val._trace is self else Number(self, atom.aval, atom)
 
     def argument(self, aval: Any) -> Number:
-        """A number that will be given."""
+        """A new argument."""
         return Number(self, aval, Variable(aval))
 
     def write(self, primitive: Any, atoms: list[Any], aval: Any, params: dict[str, Any]) -> Number:
@@ -128,7 +128,7 @@ class Recorder(Trace):
     # -- what JAX calls -----------------------------------------------------------------------------------------------
 
     def process_primitive(self, primitive: Any, tracers: Any, params: dict[str, Any], /) -> Any:
-        """Write an equation, or those within a function that is to be inlined."""
+        """Record an equation, or those of a function that JAX marks as inline."""
         if params.get("inline") and "jaxpr" in params:
             return self._inlined(params["jaxpr"], tracers)
         atoms = [self.atom(x) for x in tracers]
@@ -149,7 +149,7 @@ class Recorder(Trace):
         return fun.call_wrapped(*tracers)
 
     def _equation(self, primitive: Any, atoms: list[Any], avals: Any, params: dict[str, Any]) -> list[Any]:
-        """The results of an equation; those of conversions of numbers that are known, and to what they are, at once."""
+        """Record an equation. Conversions of known numbers, and to the same type, need none."""
         name = primitive.name
         if name == "convert_element_type":
             (atom,), (aval,) = atoms, avals
@@ -186,7 +186,7 @@ def _results_of(primitive: Any, avals: tuple[Any, ...], params: dict[str, Any]) 
     """Types of the results of a primitive."""
     try:
         return _found_once(primitive, avals, tuple(params.items()))
-    except TypeError:  # a parameter that is no key
+    except TypeError:  # a parameter that can not be hashed
         return _found_once.__wrapped__(primitive, avals, tuple(params.items()))
 
 
@@ -198,7 +198,7 @@ def _found_once(primitive: Any, avals: tuple[Any, ...], params: tuple[tuple[str,
 
 @contextmanager
 def _recorder() -> Iterator[Recorder]:
-    """A recorder that takes down all that happens in this thread."""
+    """A recorder of all operations in this thread."""
     before, own = _now.recorder, Recorder()
     _now.recorder = own
     try:
@@ -210,7 +210,7 @@ def _recorder() -> Iterator[Recorder]:
 
 @contextmanager
 def _tracing() -> Iterator[None]:
-    """Steps are traced in 64 bits, or literals would be rounded to float32, and as if there were no mesh of devices."""
+    """Trace in 64 bits, so that literals are not rounded to float32, and outside any mesh of devices."""
     with jax.enable_x64(True), jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
         yield
 
@@ -229,7 +229,7 @@ def recorded(function: Callable[..., Any], *examples: Any) -> Step:
 
 
 def while_loop(goes: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
-    """`lax.while_loop`, whose functions are recorded, too."""
+    """`lax.while_loop`; its two functions are recorded, too."""
     leaves, tree = jax.tree.flatten(state)
     around = _now.recorder
     if around is None or not all(type(x) is Number for x in leaves):
@@ -237,7 +237,7 @@ def while_loop(goes: Callable[[Any], Any], body: Callable[[Any], Any], state: An
     avals = [x.aval for x in leaves]
     tests, turns = (_inner(f, tree, avals) for f in (goes, body))
     if [v.aval for v in turns.found] != avals or len(tests.found) != 1 or tests.found[0].aval != TRUTH:
-        return lax.while_loop(goes, body, state)  # It knows what to say, or to do.
+        return lax.while_loop(goes, body, state)  # JAX converts the types, or raises its own error.
     needed = _needed(tests.equations, tests.found)
     kept = [k for k, v in enumerate(tests.given) if turns.found[k] is not turns.given[k] or v in needed]
     fixed = [k for k in range(len(leaves)) if k not in kept]
@@ -259,7 +259,7 @@ def while_loop(goes: Callable[[Any], Any], body: Callable[[Any], Any], state: An
 
 
 class _Inner(NamedTuple):
-    """A function that is part of a loop."""
+    """A recorded function of a loop: its arguments, numbers from outside, equations and results."""
 
     given: list[Variable]
     taken: list[tuple[Number, Variable]]
@@ -287,7 +287,7 @@ def _needed(equations: list[Equation], found: list[Any]) -> set[Any]:
 
 
 def _operator(name: str, primitive: Any, kinds: str, aval: Any = None, turned: bool = False) -> None:
-    """Of two plain scalars of one type, or of one and a number of Python's; others go JAX's way."""
+    """Record an operator on two plain scalars of one type, or on one and a Python number; JAX does the others."""
     own_way = getattr(Tracer, name)
     own = {"f": (float, int), "i": (int,)}
 
