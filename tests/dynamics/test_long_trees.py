@@ -41,8 +41,12 @@ def long_tree(shape):
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [*SHAPES, *(pytest.param(s, marks=pytest.mark.thorough) for s in BETWEEN)])
 def test_error_does_not_grow_with_the_tree(shape):
+    """A sum of N rounded numbers drifts by some √N ε. Each level of a chain of equal links may turn by a rotation that
+    is off in the same direction, by a tenth of a rounding in the mean.
+    """
     model, state, wanted = long_tree(shape)
-    for dtype, bound in ((np.float64, 1e-12), (np.float32, 1e-4)):
+    for dtype in (np.float64, np.float32):
+        bound = (np.sqrt(N) + model.tree.height / 10) * np.finfo(dtype).eps / 2
         for schedule in ("lanes", "levels", "paths"):
             got = kt.inverse_dynamics(model, *(x.astype(dtype) for x in state), schedule=schedule)
             assert got.dtype == dtype
