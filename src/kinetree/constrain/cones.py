@@ -162,3 +162,37 @@ class Cone:
         if len(w) == 1:
             return one_sided(w[0], self.D)
         return ellipse(w, self.D, self.friction, self.impratio) if self.elliptic else pyramid(w, self.D, self.friction)
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Hold:
+    """Equality: ½ Σ D w²."""
+
+    D: Vector
+
+    def response(self, w: Vector) -> Response:
+        return hold(w, self.D)
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class OneSided:
+    """Limits: ½ D min(w, 0)²."""
+
+    D: Scalar
+
+    def response(self, w: Vector) -> Response:
+        return one_sided(w[0], self.D)
+
+
+@register_dataclass
+@dataclass(frozen=True)
+class Dry:
+    """Friction loss."""
+
+    D: Scalar
+    most: Scalar
+
+    def response(self, w: Vector) -> Response:
+        return dry(w[0], self.D, self.most)

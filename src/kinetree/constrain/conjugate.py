@@ -6,7 +6,7 @@ application of G A⁻¹ Gᵀ. Without rounding errors it ends after the number o
 earlier. Inactive rows have C = 0 and stay at λ = 0.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +14,10 @@ from jax import lax
 
 from kinetree.spatial import Scalar
 
-from .between import Coupled
 from .cones import Response, Vector, dot, times, total
-from .groups import Load
+from .groups import Group, Load
 from .rigid import RigidInverse
-from .sweeps import Answer, WholeInverse
+from .sweeps import Answer, TreeInverse
 
 RESIDUAL_EPS = 4.0  # machine epsilons; iterations end at this ratio of residual to right side, in the norm of A
 EXTRA_STEPS = 20  # the limit of iterations is three for each direction plus these, because of rounding
@@ -58,23 +57,25 @@ def _curved(responses: list[Response], y: Rows) -> Rows:
     return tuple(times(r.curvature, own) for r, own in zip(responses, y, strict=True))
 
 
-def _pull(groups: list[Coupled], like: Scalar, force: Rows) -> Load:
-    load = Load.none(like, False)
+def _pull(groups: list[Group], like: Scalar, force: Rows) -> Load:
+    load = Load.none(like)
     for group, own in zip(groups, force, strict=True):
         load = group.pull(load, own)
     return load
 
 
-def solve_coupled(inverse: Any, groups: list[Coupled], responses: list[Response], old: Scalar, skip: Scalar) -> Found:
+def solve_coupled(
+    inverse: TreeInverse | RigidInverse, groups: list[Group], responses: list[Response], old: Scalar, skip: Scalar
+) -> Found:
     """x of every position.
 
     Arguments:
-        inverse: A⁻¹, with the forces f on the tree.
+        inverse: A⁻¹, with the forces f of the load.
         groups: of coupling rows.
         responses: of the groups; curvatures stay, and the iteration starts from the forces. old: Δx is measured from
         here. skip: (batch,), lanes that are done already.
     """
-    inverse = inverse.kept() if isinstance(inverse, WholeInverse) else inverse
+    inverse = inverse.kept()
     pulls, start = tuple(r.pull for r in responses), tuple(r.force for r in responses)
     directions = sum(len(own) * own[0].shape[0] for own in start)
     most = 3 * directions + EXTRA_STEPS
@@ -85,7 +86,7 @@ def solve_coupled(inverse: Any, groups: list[Coupled], responses: list[Response]
         first = s.count == 0
         load = _pull(groups, old, _choose(first, start, s.rest))
         found = inverse.reply(load.force, load.body.bias, jnp.where(first, 1.0, 0.0).astype(old.dtype))
-        moved = tuple(g.rates(found.x, found.at) for g in groups)
+        moved = tuple(g.rates(found.x, found.a) for g in groups)
         begun = _choose(first, _rest(groups, responses, pulls, start, moved), s.rest)
         # an iteration; it has no effect in the first turn
         size = _sum(s.rest, moved)
@@ -121,7 +122,7 @@ def _choose(first: Scalar, a: Rows, b: Rows) -> Rows:
     return jax.tree.map(lambda x, y: jnp.where(first, x, y), a, b)
 
 
-def _rest(groups: list[Coupled], responses: list[Response], pulls: Rows, force: Rows, moved: Rows) -> Rows:
+def _rest(groups: list[Group], responses: list[Response], pulls: Rows, force: Rows, moved: Rows) -> Rows:
     """ρ = g − C w − λ, with w = G x − a_ref."""
     w = tuple(tuple(y - r for y, r in zip(own, g.ref, strict=True)) for g, own in zip(groups, moved, strict=True))
     return jax.tree.map(lambda g, c, f: g - c - f, pulls, _curved(responses, w), force)

@@ -1,5 +1,6 @@
 """Dynamics with constraints: accelerations under forces, contact, limits and friction."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,9 +28,9 @@ from .choose import native_for
 from .drift import velocity_drift
 from .fluid import fluid_wrenches
 from .joint_groups import Present, present
-from .moving import jvp_of_moving
+from .moving import natively
 from .native import Solved, Solver
-from .newton import Traversal, at_motion, at_rest, constraint_force, minimise
+from .newton import at_motion, at_rest, constraint_force, minimise
 from .noslip import all_forces, without_slip
 from .problem import MAX_ROWS, layout_of, make_problem
 from .tendons import tendon_force
@@ -94,7 +95,6 @@ def constrained_dynamics(
             require_shapes(model, q=q, tau=tau)
         tau = (0.0 if tau is None else library(q, tau).asarray(tau)) - weight_left(model, q)
     tau = zero_rates(model, qd) if tau is None else tau
-    coupling = model.coupling
     has, step = present(model.uncoupled), timestep_of(model, None)
 
     def compute(q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
@@ -103,20 +103,10 @@ def constrained_dynamics(
         note("constrained_dynamics", way)
         if solver is None:
             return by_xla(*given)
-        return _reported(solver(*given), q) if is_known(given) else _natively(by_xla, solver, *given)
+        return _reported(solver, *given) if is_known(given) else natively(_reported, by_xla, _moved, solver, *given)
 
     def by_xla(q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
-        free = model.uncoupled
-        if coupling is not None:
-            q, qd, warm = coupling.widen_q(q), coupling.widen_v(qd), None if warm is None else coupling.widen_v(warm)
-            tau = jnp.zeros_like(qd).at[:, coupling.kept_v].set(tau)
-        b = tau - held_force(free, has, q, qd, -velocity_drift(free.structure, qd), f_ext)
-        state = q, qd, b, warm, step(q.dtype)
-        known = known_if_huge(free, q.dtype)
-        found = solve_constraints(has, free.alone, inverse_weights(free), *state, coupling=coupling, known=known)
-        if coupling is None:
-            return found
-        return found[0][:, coupling.kept_v], coupling.narrow(found[1]), *found[2:]
+        return posed(model, has, q, qd, tau, f_ext, warm, step(q.dtype))[1]()
 
     given = {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext, "warm_start": warm_start}
     qdd, forces, touch, *rest = evaluate_for(model, compute, **given)
@@ -127,50 +117,51 @@ def constrained_dynamics(
     return Constrained(qdd, forces, contacts_of(model, touch), *rest)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _natively(reference: Any, solver: Solver, *given: Any) -> Any:
-    """Constrained dynamics by native code; derivatives are native, or those of the reference."""
-    return _reported(solver(*given), given[0])
-
-
-@partial(_natively.defjvp, symbolic_zeros=True)
-def _derivative(reference: Any, primals: Any, tangents: Any) -> Any:
-    solver = primals[0]
-    if not solver.differentiable:
-        return jvp_of_moving(reference, primals[1:], tangents[1:])
-    reached = _natively(reference, *primals)
-    solution, motions = reached[0], solver.motions(primals[1])
-
-    def smooth(solver: Solver, q: Any, qd: Any, tau: Any, f_ext: Any) -> Any:
-        """The reported values that have derivatives."""
-        found = solver.at_solution(q, qd, tau, f_ext, motions=motions, solution=solution)
-        return found.qdd, found.force, _touch(found, q)[:3]
-
-    qdd, force, touch = jvp_of_moving(smooth, primals[:5], tangents[:5])[1]
-    still = jax.tree.map(_no_tangent, reached)
-    return reached, (qdd, force, (*touch, still[2][3]), *still[3:])
-
-
-def _no_tangent(x: Any) -> Any:
-    """Tangents of counts, flags, and missing forces."""
-    whole = jnp.issubdtype(x.dtype, jnp.floating)
-    return jnp.zeros_like(x) if whole else np.zeros(x.shape, jax.dtypes.float0)
-
-
 def _touch(found: Solved, q: Any) -> Any:
     return no_points(q) if found.points is None else reported_points(found.points)
 
 
-def _reported(found: Solved, q: Any) -> Any:
+def _reported(solver: Solver, *given: Any) -> Any:
     """The results of native code, in the form that XLA's have."""
+    found, q = solver(*given), given[0]
     touch = _touch(found, q)
     held = touch[0][:, :0, :1].repeat(6, -1) if found.loops is None else found.loops.reshape(len(q), -1, 6)
     return found.qdd, found.force, touch, found.iterations.astype(np.int32), found.converged, held
 
 
+def _moved(solver: Solver, motions: Any, reached: Any, q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
+    """The same where accelerations are known; None for what has no derivative."""
+    found = solver.at_solution(q, qd, tau, f_ext, motions=motions, solution=reached[0])
+    return found.qdd, found.force, (*_touch(found, q)[:3], None), None, None, None
+
+
 def known_if_huge(model: Model, dtype: Any) -> Huge | None:
     """A huge model, if its numbers are known: native walks keep their constants with it."""
     return huge(model, dtype) if model.nv > MAX_ROWS else None
+
+
+def posed(
+    model: Model, has: Present, q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any, least: Any
+) -> tuple[Any, Callable[[], tuple]]:
+    """All forces but those of constraints, (batch, rows), and a function that solves for these by XLA.
+
+    The function returns accelerations and forces of the joints, and the rest of `solve_constraints`.
+    """
+    free, coupling = model.uncoupled, model.coupling
+    if coupling is not None:
+        q, qd, warm = coupling.widen_q(q), coupling.widen_v(qd), None if warm is None else coupling.widen_v(warm)
+        tau = jnp.zeros_like(qd).at[:, coupling.kept_v].set(tau)
+    b = tau - held_force(free, has, q, qd, -velocity_drift(free.structure, qd), f_ext)
+
+    def solved() -> tuple:
+        known = known_if_huge(free, q.dtype)
+        state = q, qd, b, warm, least
+        found = solve_constraints(has, free.alone, inverse_weights(free), *state, coupling=coupling, known=known)
+        if coupling is None:
+            return found
+        return found[0][:, coupling.kept_v], coupling.narrow(found[1]), *found[2:]
+
+    return b if coupling is None else coupling.narrow(b), solved
 
 
 def timestep_of(model: Model, given: Any) -> Any:
@@ -220,14 +211,14 @@ def solve_constraints(
         x, w = jnp.zeros_like(tree.b), at_rest(tree, groups)
     else:
         x = by_position(laid, warm + drift)
-        w = at_motion(laid, tree, groups, x)
-    world, walk = model.world or World(), Traversal(None if tree.whole is not None else laid, coupling)
-    found = minimise(walk, world.iterations, tree, groups, x, w)
+        w = at_motion(tree, groups, x)
+    world = model.world or World()
+    found = minimise(coupling, world.iterations, tree, groups, x, w)
     if world.noslip:
-        held, kept, found = without_slip(walk, world.iterations, tree, groups, found)
-        force = all_forces(walk, (tree, held), kept, found)
+        held, kept, found = without_slip(coupling, world.iterations, tree, groups, found)
+        force = all_forces((tree, held), kept, found)
     else:
-        force = constraint_force(laid, tree, groups, found.w, found.held, inertial=False)
+        force = constraint_force(tree, groups, found.w, found.held, inertial=False)
     qdd = restore(laid, found.x).T - drift
     touch = found_points(problem.found, problem.active, q, problem.crowded)
     loops = jnp.zeros((len(q), 0, 6), q.dtype)

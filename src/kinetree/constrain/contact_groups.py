@@ -10,10 +10,10 @@ from kinetree.model.world import BOTH, PairSurfaces
 from kinetree.spatial import Motion, Quaternion, Rotation, Scalar, Transform, Vec3
 from kinetree.tree import take
 
-from .between import Coupled, FrameMotion
 from .cones import Cone
 from .contact_softness import soft_contact
-from .groups import Group, OnBodies, Terms
+from .groups import Group, Terms
+from .jacobians import BetweenFrames, OnFrame
 from .softness import MIN_VALUE, parts
 from .touching import Touching
 
@@ -57,19 +57,19 @@ def contact_groups(
             sign = jnp.asarray(2.0 * moving - 1.0, contact.distance.dtype)[:, None]
             along = tuple(sign * y for y in (*v.linear, *v.angular))
             ref, cone = _cone(known, surface, contact.distance, dim, _weight(known, contact, both), along)
-            groups.append(OnBodies(X, sign, ref, cone, at))
+            groups.append(Group(OnFrame(X, None, sign, at, dim), ref, cone))
     return groups
 
 
 def between(
     model: Model, known: Terms, contact: Any, surface: Any, both: Any, dim: int, poses: Any, velocities: Any, at: Any
-) -> Coupled:
+) -> Group:
     """Contacts between moving bodies, `both` (n, 2); `at` are the positions of rows."""
     (at1, X1, v1), (at2, X2, v2) = (_on(model, both[:, k], contact, poses, velocities, at) for k in (0, 1))
     v = v2 - v1
     weight = _weight(known, contact, both)
     ref, cone = _cone(known, surface, contact.distance, dim, weight, (*v.linear, *v.angular))
-    return Coupled(FrameMotion(X1, X2, None, at1, at2, dim), ref, cone)
+    return Group(BetweenFrames(X1, X2, None, at1, at2, dim), ref, cone)
 
 
 def _weight(known: Terms, contact: Any, both: Any) -> Scalar:

@@ -14,11 +14,10 @@ from kinetree.model import Model
 from kinetree.model.equalities import CONNECT, WELD, FrameEqualities, JointEqualities
 from kinetree.spatial import Mat3, Quaternion, Scalar, Vec3
 
-from .between import Along, Coupled, FrameMotion, Hold
 from .carried import Carried, ends
-from .cones import Vector
+from .cones import Hold, Vector
 from .groups import Group, Terms
-from .held import HeldBodies, HeldJoints
+from .jacobians import AlongJoints, BetweenFrames, OnFrame, OnJoint
 from .softness import impedance, parts, reference, regularisation
 
 
@@ -113,10 +112,9 @@ def _frames(
     one, two = (jnp.where((own >= 0)[:, None], weight[np.maximum(own, 0)], 0.0) for own in bodies)
     ref, D = soft_frame(found, solref, solimp, parts(one + two), known.least_time)
     if all(moves):
-        return Coupled(FrameMotion(first.X, second.X, found.turn, first.at, second.at, size), ref, Hold(D))
-    end = second if moves[1] else first
-    sign = 1.0 if moves[1] else -1.0
-    return HeldBodies(end.X, found.turn, tuple(sign * y for y in ref), D, end.at)
+        return Group(BetweenFrames(first.X, second.X, found.turn, first.at, second.at, size), ref, Hold(D))
+    end, sign = (second, 1.0) if moves[1] else (first, -1.0)
+    return Group(OnFrame(end.X, found.turn, sign, end.at, size), ref, Hold(D))
 
 
 def joint_equality_groups(
@@ -145,7 +143,7 @@ def joint_equality_groups(
         at = position_of[np.stack([one, two], 1)]
         if follows:
             both = jnp.stack([jnp.ones_like(slope), -slope], 1)
-            groups.append(Coupled(Along(both, at), (ref,), Hold((D,))))
+            groups.append(Group(AlongJoints(both, at), (ref,), Hold((D,))))
         else:
-            groups.append(HeldJoints(ref, D, at[:, 0]))
+            groups.append(Group(OnJoint(at[:, 0]), (ref,), Hold((D,))))
     return groups

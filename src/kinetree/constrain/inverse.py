@@ -18,7 +18,7 @@ from .choose import native_for
 from .constrained import held_force, timestep_of
 from .drift import velocity_drift
 from .joint_groups import Present, present
-from .moving import jvp_of_moving
+from .moving import natively
 from .native import Goal, Solver
 from .newton import at_motion, constraint_force
 from .problem import layout_of, make_problem
@@ -58,7 +58,7 @@ def constrained_inverse_dynamics(
         if solver is None:
             return by_xla(q, qd, tau, qdd)
         given = q, qd, tau, qdd
-        return _unloaded(solver, *given) if is_known(given) else _natively(by_xla, solver, *given)
+        return _unloaded(solver, *given) if is_known(given) else natively(_unloaded, by_xla, _moved, solver, *given)
 
     def by_xla(q: Any, qd: Any, tau: Any, qdd: Any) -> Any:
         return tau - _forces(has, model.alone, inverse_weights(model), q, qd, qdd, step(q.dtype))
@@ -72,21 +72,8 @@ def _unloaded(solver: Solver, q: Any, qd: Any, tau: Any, qdd: Any) -> Any:
     return -solver(q, qd, -tau, warm=qdd).total
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _natively(reference: Any, solver: Solver, *given: Any) -> Any:
-    return _unloaded(solver, *given)
-
-
-@partial(_natively.defjvp, symbolic_zeros=True)
-def _derivative(reference: Any, primals: Any, tangents: Any) -> Any:
-    if not primals[0].differentiable:
-        return jvp_of_moving(reference, primals[1:], tangents[1:])
-    motions = primals[0].motions(primals[1])
-
-    def smooth(solver: Solver, q: Any, qd: Any, tau: Any, qdd: Any) -> Any:
-        return -solver.at_solution(q, qd, -tau, motions=motions, solution=qdd).total
-
-    return _natively(reference, *primals), jvp_of_moving(smooth, primals, tangents)[1]
+def _moved(solver: Solver, motions: Any, reached: Any, q: Any, qd: Any, tau: Any, qdd: Any) -> Any:
+    return -solver.at_solution(q, qd, -tau, motions=motions, solution=qdd).total
 
 
 @partial(jax.jit, static_argnums=0)
@@ -96,5 +83,5 @@ def _forces(has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any
     laid = layout_of(model, q)
     problem = make_problem(laid, model, has, weights, q, qd, qdd, least)
     x = by_position(laid, qdd + velocity_drift(model.structure, qd))
-    w = at_motion(laid, problem.tree, problem.groups, x)
-    return restore(laid, constraint_force(laid, problem.tree, problem.groups, w)).T
+    w = at_motion(problem.tree, problem.groups, x)
+    return restore(laid, constraint_force(problem.tree, problem.groups, w)).T

@@ -14,8 +14,9 @@ from kinetree.model.configuration import coordinate_columns
 from kinetree.model.world import JointSoftness, World
 from kinetree.spatial import Quaternion, Scalar, Vec3
 
-from .between import Along, Coupled, Dry
-from .groups import Group, OnBalls, OnJoints, Terms
+from .cones import Dry, OneSided
+from .groups import Group, Terms
+from .jacobians import AlongJoints, OnJoint
 from .softness import impedance, parts, reference, regularisation
 
 
@@ -150,18 +151,18 @@ def joint_groups(model: Model, known: Terms, has: Present, q: Any, qd: Any, posi
 
     for sign, own, distance in _from_limits(model, has, q):
         ref, D = _limit(soft, own, distance, sign * qd[own], weight, known.least_time)
-        groups.append(OnJoints(ref, D, None, position_of[own], sign))
+        groups.append(Group(OnJoint(position_of[own], sign), (ref,), OneSided(D)))
     if has.loss:
         own = np.array(has.loss)
         ref, D, most = _loss(model, soft, own, qd[own], weight, known.least_time)
-        groups.append(OnJoints(ref, D, most, position_of[own], 1))
+        groups.append(Group(OnJoint(position_of[own]), (ref,), Dry(D, most)))
     if has.sliding_loss:
         own = np.array(has.sliding_loss)
         at, axes, quaternion = sliding_axes(model.structure, own)
         here = Quaternion(*(q[quaternion + k] for k in range(4))).normalized()
         along = jnp.stack(here.to_child(Vec3(*(jnp.asarray(e, dtype)[:, None] for e in axes))), 1)
         ref, D, most = _loss(model, soft, own, (along * qd[at]).sum(1), weight, known.least_time)
-        groups.append(Coupled(Along(along, position_of[at]), (ref,), Dry(D, most)))
+        groups.append(Group(AlongJoints(along, position_of[at]), (ref,), Dry(D, most)))
     if has.balls:
         own = np.array(has.balls)
         joined = model.structure.quaternion_joints
@@ -169,7 +170,8 @@ def joint_groups(model: Model, known: Terms, has: Present, q: Any, qd: Any, posi
         axis, angle = turn_from_rest(Quaternion(*(q[start + k] for k in range(4))))
         velocity = axis[0] * qd[own] + axis[1] * qd[own + 1] + axis[2] * qd[own + 2]
         ref, D = _limit(soft, own, soft.ball_limit[own, None] - angle, velocity, weight, known.least_time)
-        groups.append(OnBalls(axis, ref, D, (position_of[own], position_of[own + 1], position_of[own + 2])))
+        J = AlongJoints(jnp.stack(axis, 1), position_of[own[:, None] + np.arange(3)])
+        groups.append(Group(J, (ref,), OneSided(D)))
     return groups
 
 

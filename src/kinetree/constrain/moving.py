@@ -1,9 +1,14 @@
-"""Derivatives along a direction with many zeros: inputs that do not move are left out, not multiplied by zeros."""
+"""Derivatives of native answers, and derivatives along a direction with many zeros: inputs that do not move are left
+out, not multiplied by zeros.
+"""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 
@@ -25,3 +30,33 @@ def jvp_of_moving(function: Callable[..., Any], primals: tuple, tangents: tuple)
 
 def _still(tangent: Any) -> bool:
     return isinstance(tangent, SymbolicZero)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
+def natively(run: Callable, reference: Callable, smooth: Callable, solver: Any, q: Any, *given: Any) -> Any:
+    """`run(solver, q, *given)`, native code, with derivatives.
+
+    If the solver has derivatives, they are those of `smooth(solver, motions, reached, q, *given)`, for the results
+    `reached`. It gives the same results, with None for those that do not move; their values may differ. Otherwise
+    derivatives are those of `reference(q, *given)`.
+    """
+    return run(solver, q, *given)
+
+
+@partial(natively.defjvp, symbolic_zeros=True)
+def _derivative(run: Callable, reference: Callable, smooth: Callable, primals: Any, tangents: Any) -> Any:
+    solver, q = primals[:2]
+    if not solver.differentiable:
+        return jvp_of_moving(reference, primals[1:], tangents[1:])
+    reached = natively(run, reference, smooth, *primals)
+    motions = solver.motions(q)
+    moved = jvp_of_moving(lambda solver, *given: smooth(solver, motions, reached, *given), primals, tangents)[1]
+    return reached, jax.tree.map(
+        lambda t, x: jax.tree.map(_no_tangent, x) if t is None else t, moved, reached, is_leaf=lambda t: t is None
+    )
+
+
+def _no_tangent(x: Any) -> Any:
+    """Tangents of counts, flags, and missing forces."""
+    whole = jnp.issubdtype(x.dtype, jnp.floating)
+    return jnp.zeros_like(x) if whole else np.zeros(x.shape, jax.dtypes.float0)

@@ -9,25 +9,24 @@ convex and piecewise quadratic, and its slope needs only w and its change.
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from kinetree.dynamics.schedules.whole import Whole
+from kinetree.dynamics.schedules.whole import Recursions
 from kinetree.model import Coupling
-from kinetree.spatial import Force, Scalar
+from kinetree.spatial import Force, Motion, Scalar
 from kinetree.tree import Layout, restore
 
-from .between import Coupled
 from .cones import Response, Vector, dot, times, total
 from .conjugate import solve_coupled
-from .groups import Group, Load, TreeGroup
+from .groups import Group, Load
 from .mimic import mimic_inverse
 from .rigid import Rigid, rigid_inverse
-from .sweeps import Answer, Loaded, Passed, SweptRow, factored, motion, still, transposed
+from .sweeps import Answer, TreeInverse
 from .sweeps import times as times_tree
 
 FULL_STEP_SLOPE = 0.3  # A full step is taken if the slope at its end is at most this part of the slope at its start.
@@ -45,12 +44,18 @@ def below_rounding(h: Any, size: Any) -> Any:
 class FreeTree(NamedTuple):
     """The mechanism without constraints, by position."""
 
-    link: SweptRow
-    armature: Scalar
-    own: Passed  # inertias of the bodies, no bias
-    b: Scalar  # M a₀: all forces but those of constraints
+    laid: Recursions
+    own: Load  # armatures, inertias, and M a₀: all forces but those of constraints
     rigid: Rigid | None = None  # loops
-    whole: Whole | None = None  # of a huge tree: how it is walked
+
+    @property
+    def b(self) -> Scalar:
+        """M a₀."""
+        return self.own.force
+
+    def under(self, load: Load) -> Load:
+        """With a load of constraints."""
+        return jax.tree.map(jnp.add, self.own, load)
 
 
 class Solution(NamedTuple):
@@ -76,52 +81,45 @@ def _total(laid: Layout, shares: Scalar) -> Scalar:
     return total(restore(laid, shares))
 
 
-class Traversal(NamedTuple):
-    """How the tree is walked, and which joints follow others."""
-
-    laid: Any  # Layout; None if the tree has its own way to be walked
-    coupling: Coupling | None = None
-
-    def on(self, tree: FreeTree) -> "Traversal":
-        """This walk, on a given tree."""
-        return self if tree.whole is None else self._replace(laid=tree.whole)
-
-
-def _rows(tree: FreeTree, groups: list[Group], responses: list[Response]) -> Loaded:
+def _load(tree: FreeTree, groups: list[Group], responses: list[Response]) -> Load:
     """The tree with the curvature and the constant forces of its own constraints."""
-    load = Load.none(tree.b, tree.link.n is not None)
+    load = Load.none(tree.b)
     for group, r in zip(groups, responses, strict=True):
-        if not isinstance(group, Coupled):
-            load = cast(TreeGroup, group).load(load, r)
-    own = jax.tree.map(jnp.add, tree.own, load.held)
-    return Loaded(tree.link, tree.armature + load.resistance, tree.b + load.force, own)
+        if not group.J.couples:
+            load = group.load(load, r)
+    return tree.under(load)
 
 
-def _inverse(walk: Traversal, rows: Loaded, rigid: Rigid | None) -> Any:
-    tree = factored(walk.laid, rows) if walk.coupling is None else mimic_inverse(walk.laid, walk.coupling, rows)
-    return tree if rigid is None else rigid_inverse(walk.laid, rows.link, tree, rigid)
+def _inverse(coupling: Coupling | None, tree: FreeTree, load: Load, rigid: Rigid | None) -> Any:
+    inverse = TreeInverse(tree.laid, load) if coupling is None else mimic_inverse(tree.laid, coupling, load)
+    return inverse if rigid is None else rigid_inverse(inverse, rigid)
 
 
-def _coupled(groups: list[Group], values: Any) -> tuple[list[Coupled], list[Any]]:
+def _coupled(groups: list[Group], values: Any) -> tuple[list[Group], list[Any]]:
     """The coupling groups, with their values of some lists."""
-    both = [(g, v) for g, v in zip(groups, values, strict=True) if isinstance(g, Coupled)]
+    both = [(g, v) for g, v in zip(groups, values, strict=True) if g.J.couples]
     return [g for g, _ in both], [v for _, v in both]
 
 
 def _step(
-    walk: Traversal, tree: FreeTree, groups: list[Group], responses: list[Response], old: Scalar, skip: Scalar
+    coupling: Coupling | None,
+    tree: FreeTree,
+    groups: list[Group],
+    responses: list[Response],
+    old: Scalar,
+    skip: Scalar,
 ) -> tuple[Answer, Scalar]:
     """Newton's full step, and where it was found, (batch,); lanes in `skip` do not count."""
-    inverse = _inverse(walk.on(tree), _rows(tree, groups, responses), tree.rigid)
+    inverse = _inverse(coupling, tree, _load(tree, groups, responses), tree.rigid)
     between, own = _coupled(groups, responses)
     if between:
         return solve_coupled(inverse, between, own, old, skip)
-    return inverse.answer(inverse.joint, old), jnp.ones_like(skip)
+    return inverse.answer(old), jnp.ones_like(skip)
 
 
-def residuals(groups: list[Group], x: Scalar, at: Any) -> tuple[Vector, ...]:
+def residuals(groups: list[Group], x: Scalar, a: Motion) -> tuple[Vector, ...]:
     """w of every group."""
-    return tuple(g.residual(x, at) for g in groups)
+    return tuple(g.residual(x, a) for g in groups)
 
 
 def respond(groups: list[Group], w: tuple[Vector, ...]) -> list[Response]:
@@ -181,24 +179,23 @@ def _search(groups: list[Group], w: Any, dw: Any, start: Scalar, m1: Scalar, m2:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def minimise(walk: Traversal, most: int, tree: FreeTree, groups: list[Group], x: Scalar, w: Any) -> Solution:
+def minimise(coupling: Coupling | None, most: int, tree: FreeTree, groups: list[Group], x: Scalar, w: Any) -> Solution:
     """The minimum, from a first guess x with its residuals w. Lanes that are done keep their x while others go on."""
-    walk = walk.on(tree)
 
     def unfinished(s: _State) -> Scalar:
         return ~s.done.all()
 
     def improve(s: _State) -> _State:
         responses = respond(groups, s.w)
-        found, solved = _step(walk, tree, groups, responses, s.x, s.done)
-        h, size = _total(walk.laid, found.change_squared), _total(walk.laid, found.squared)
-        full = residuals(groups, found.x, found.new)
+        found, solved = _step(coupling, tree, groups, responses, s.x, s.done)
+        h, size = _total(tree.laid, found.change_squared), _total(tree.laid, found.squared)
+        full = residuals(groups, found.x, found.a)
         dw = jax.tree.map(jnp.subtract, full, s.w)
         ends = respond(groups, full)
         same = ~_any([a.state != b.state for a, b in zip(responses, ends, strict=True)])
         curved = _any([r.curved for r in ends])
         bent = _bending(responses, dw)
-        if any(isinstance(g, Coupled) for g in groups):
+        if any(g.J.couples for g in groups):
             h = h + _bending(_coupled(groups, responses)[1], tuple(_coupled(groups, dw)[1]))
         settled = ((same & ~curved) | below_rounding(h, size)) & solved
         begin = _power(responses, dw)
@@ -221,7 +218,7 @@ def minimise(walk: Traversal, most: int, tree: FreeTree, groups: list[Group], x:
 
     counts = jnp.zeros(x.shape[-1], jnp.int32)
     if not groups:
-        found, solved = _step(walk, tree, groups, [], x, jnp.zeros_like(counts, bool))
+        found, solved = _step(coupling, tree, groups, [], x, jnp.zeros_like(counts, bool))
         return Solution(found.x, (), found.held, counts, solved)
     held = None if tree.rigid is None else jnp.zeros_like(tree.rigid.ref)
     end = lax.while_loop(unfinished, improve, _State(x, w, held, counts, jnp.zeros_like(counts, bool)))
@@ -229,50 +226,42 @@ def minimise(walk: Traversal, most: int, tree: FreeTree, groups: list[Group], x:
 
 
 @minimise.defjvp
-def _derivative(walk: Traversal, most: int, primals: Any, tangents: Any) -> Any:
+def _derivative(coupling: Coupling | None, most: int, primals: Any, tangents: Any) -> Any:
     """The derivative, by the implicit function theorem: ∂x = −(curvature)⁻¹ ∂(slope of the cost), one more solve."""
-    found = minimise(walk, most, *primals)
+    found = minimise(coupling, most, *primals)
     tree, groups = primals[:2]
 
     def slope(tree: FreeTree, groups: list[Group], x: Scalar) -> Scalar:
-        laid = walk.on(tree).laid
-        force = constraint_force(laid, tree, groups, at_motion(laid, tree, groups, x), found.held)
-        inertial = times_tree(laid, Loaded(tree.link, tree.armature, tree.b, tree.own), x)
-        return inertial - tree.b - force
+        force = constraint_force(tree, groups, at_motion(tree, groups, x), found.held)
+        return times_tree(tree.laid, tree.own, x) - tree.b - force
 
     def opening(tree: FreeTree) -> Scalar | None:
         return None if tree.rigid is None else tree.rigid.of(found.x) - tree.rigid.ref
 
     _, change = jax.jvp(lambda tree, groups: (slope(tree, groups, found.x), opening(tree)), primals[:2], tangents[:2])
     right = jax.tree.map(jnp.negative, change)
-    dx, held = _curvature_inverse(walk, tree, groups, found, partial(slope, tree, groups))(*right)
-    moved = (*tangents[:2], dx)
-
-    def residual(tree: FreeTree, groups: list[Group], x: Scalar) -> Any:
-        return at_motion(walk.on(tree).laid, tree, groups, x)
-
-    _, dw = jax.jvp(residual, (tree, groups, found.x), moved)
+    dx, held = _curvature_inverse(coupling, tree, groups, found, partial(slope, tree, groups))(*right)
+    _, dw = jax.jvp(at_motion, (tree, groups, found.x), (*tangents[:2], dx))
     none = jax.tree.map(lambda a: np.zeros(a.shape, jax.dtypes.float0), (found.iterations, found.converged))
     return found, Solution(dx, dw, held, *none)
 
 
-def _curvature_inverse(walk: Traversal, tree: FreeTree, groups: list[Group], found: Solution, slope: Any) -> Any:
+def _curvature_inverse(
+    coupling: Coupling | None, tree: FreeTree, groups: list[Group], found: Solution, slope: Any
+) -> Any:
     """x and λ of (M + JᵀHJ) x − Gᵀ λ = force, G x = gap at the minimum: a linear map of forces and gaps."""
-    walk, responses = walk.on(tree), respond(groups, found.w)
-    rows = _rows(tree, groups, responses)
-    bias = Force.zero_like(tree.b)
+    responses = respond(groups, found.w)
+    load, bias = _load(tree, groups, responses), Force.zero_like(tree.b)
     between, own = _coupled(groups, responses)
-    turning = None if rows.own.turning is None else rows.own.turning._replace(bias=jnp.zeros_like(tree.b))
-    free = rows.own._replace(body=rows.own.body._replace(bias=bias), turning=turning)
 
     def inverse(force: Scalar, gap: Scalar | None) -> Any:
         rigid = None if tree.rigid is None or gap is None else tree.rigid.asking(gap)
-        return _inverse(walk, rows._replace(force=force, own=free), rigid)
+        return _inverse(coupling, tree, Load(load.resistance, force, load.body._replace(bias=bias)), rigid)
 
-    if not between and tree.rigid is None and tree.whole is None:
-        return lambda force, gap: (_inverse(walk, rows, None).reply(force, bias).x, None)
+    if not between and tree.rigid is None and tree.laid.transposes:
+        return lambda force, gap: (_inverse(coupling, tree, load, None).kept().reply(force, bias).x, None)
     if not between and tree.rigid is not None:
-        return _inverse(walk, rows, tree.rigid).bordered
+        return _inverse(coupling, tree, load, tree.rigid).bordered
     still = [replace(g, ref=jax.tree.map(jnp.zeros_like, g.ref)) for g in between]
     idle = [jax.tree.map(jnp.zeros_like, (r.force, r.pull)) for r in own]
     own = [r._replace(force=f, pull=p) for r, (f, p) in zip(own, idle, strict=True)]
@@ -308,7 +297,6 @@ def _curvature_inverse(walk: Traversal, tree: FreeTree, groups: list[Group], fou
 
 
 def constraint_force(
-    laid: Layout,
     tree: FreeTree,
     groups: list[Group],
     w: tuple[Vector, ...],
@@ -316,21 +304,19 @@ def constraint_force(
     inertial: bool = True,
 ) -> Scalar:
     """Jᵀ force, by position, with that of loops, if given; `inertial`: also with that of inertial groups."""
-    load = Load.none(tree.b, False)
+    load = Load.none(tree.b)
     for group, r in zip(groups, respond(groups, w), strict=True):
-        if inertial or not (isinstance(group, Coupled) and group.inertial):
+        if inertial or not group.inertial:
             load = group.pull(load, r.force)
-    if tree.rigid is not None and loops is not None:
-        load = load._replace(force=load.force + tree.rigid.put(loops))
-    return load.force + transposed(laid, tree.link, -load.body.bias)
+    force = load.force if tree.rigid is None or loops is None else load.force + tree.rigid.put(loops)
+    return force - tree.laid.transposed(load.body.bias)
 
 
 def at_rest(tree: FreeTree, groups: list[Group]) -> tuple[Vector, ...]:
     """w without accelerations."""
-    zero = jnp.zeros_like(tree.b)
-    return residuals(groups, zero, still(zero, tree.link.n is not None))
+    return residuals(groups, jnp.zeros_like(tree.b), Motion.zero_like(tree.b))
 
 
-def at_motion(laid: Layout, tree: FreeTree, groups: list[Group], x: Scalar) -> tuple[Vector, ...]:
+def at_motion(tree: FreeTree, groups: list[Group], x: Scalar) -> tuple[Vector, ...]:
     """w of accelerations x."""
-    return residuals(groups, x, motion(laid, tree.link, x))
+    return residuals(groups, x, tree.laid.velocities(x))

@@ -16,13 +16,12 @@ import jax.numpy as jnp
 from jax import lax
 from jax.tree_util import register_dataclass
 
+from kinetree.model import Coupling
 from kinetree.spatial import Scalar
 
-from .between import Coupled, Dry
-from .cones import Cone, Response, Vector, dot
-from .groups import Group, Load, OnBodies, OnJoints
-from .newton import FreeTree, Solution, Traversal, constraint_force, minimise
-from .sweeps import Moved
+from .cones import Cone, Dry, Response, Vector, dot
+from .groups import Group
+from .newton import FreeTree, Solution, constraint_force, minimise
 
 STIFFER = {"float64": 1e4, "float32": 1e2}  # the stiffness of a turn over that of soft friction
 TURNS = 8
@@ -87,27 +86,6 @@ def _within_ellipse(free: Vector, D: Vector, bound: Vector) -> tuple[Vector, Any
     return force, H, slides.astype(jnp.int32), slides & some
 
 
-@register_dataclass
-@dataclass(frozen=True)
-class GripGroup:
-    """A group that touches the tree in one place, with another cost."""
-
-    inner: Any
-    cost: Grip
-
-    def residual(self, x: Scalar, at: Moved) -> Vector:
-        return self.inner.residual(x, at)
-
-    def response(self, w: Vector) -> Response:
-        return self.cost.response(w)
-
-    def load(self, load: Load, r: Response) -> Load:
-        return self.inner.load(load, r)
-
-    def pull(self, load: Load, force: Vector) -> Load:
-        return self.inner.pull(load, force)
-
-
 def cone_grip(cone: Cone, force: Vector, bound: Vector) -> Grip:
     """Friction of a contact about its last force, whose first part is the normal one."""
     mu = cone.friction
@@ -136,16 +114,12 @@ def _cone_grip(cone: Cone, w: Vector, r: Response) -> Grip:
 
 def _gripping(group: Group, w: Vector) -> Group | None:
     """The group with friction that does not creep; None if all its forces stay."""
-    r = group.response(w)
-    if isinstance(group, OnBodies) and len(w) > 1:
-        return GripGroup(group, _cone_grip(group.cone, w, r))
-    if isinstance(group, OnJoints) and group.most is not None:
-        return GripGroup(group, loss_grip(group.D, group.most, r.force))
-    if isinstance(group, Coupled) and isinstance(group.cost, Cone) and len(w) > 1:
-        return replace(group, cost=_cone_grip(group.cost, w, r))
-    if isinstance(group, Coupled) and isinstance(group.cost, Dry):
-        return replace(group, cost=loss_grip(group.cost.D, group.cost.most, r.force))
-    return group if isinstance(group, Coupled) and group.inertial else None
+    r, cost = group.response(w), group.cost
+    if isinstance(cost, Cone) and len(w) > 1:
+        return replace(group, cost=_cone_grip(cost, w, r))
+    if isinstance(cost, Dry):
+        return replace(group, cost=loss_grip(cost.D, cost.most, r.force))
+    return group if group.inertial else None
 
 
 def loss_grip(D: Scalar, most: Scalar, force: Vector) -> Grip:
@@ -153,7 +127,7 @@ def loss_grip(D: Scalar, most: Scalar, force: Vector) -> Grip:
     return Grip(None, force, (STIFFER[D.dtype.name] * D,), (most,), False)
 
 
-def _with_force(group: Any, force: Vector) -> Any:
+def _with_force(group: Group, force: Vector) -> Any:
     """About another last force."""
     if not isinstance(group.cost, Grip):
         return group
@@ -162,7 +136,7 @@ def _with_force(group: Any, force: Vector) -> Any:
 
 
 def without_slip(
-    walk: Traversal, most: int, tree: FreeTree, groups: list[Group], found: Solution
+    coupling: Coupling | None, most: int, tree: FreeTree, groups: list[Group], found: Solution
 ) -> tuple[FreeTree, list[Group], Solution]:
     """The problem with friction that does not creep, and its solution, from that of the soft one.
 
@@ -170,17 +144,17 @@ def without_slip(
     """
     made = [_gripping(g, w) for g, w in zip(groups, found.w, strict=True)]
     kept = [g for g in made if g is not None]
-    if not any(isinstance(getattr(g, "cost", None), Grip) for g in kept):
+    if not any(isinstance(g.cost, Grip) for g in kept):
         return tree, groups, found
     out = [(g, w) for g, w, m in zip(groups, found.w, made, strict=True) if m is None]
-    b = tree.b + constraint_force(walk.on(tree).laid, tree, [g for g, _ in out], tuple(w for _, w in out))
-    held = tree._replace(b=b)
+    b = tree.b + constraint_force(tree, [g for g, _ in out], tuple(w for _, w in out))
+    held = tree._replace(own=tree.own._replace(force=b))
     w = tuple(w for w, m in zip(found.w, made, strict=True) if m is not None)
     counts = jnp.zeros_like(found.iterations)
 
     def turn(carry: Any, _: Any) -> Any:
         now, x, w, count, good, _ = carry
-        s = minimise(walk, most, held, now, x, w)
+        s = minimise(coupling, most, held, now, x, w)
         ahead = [_with_force(g, g.response(own).force) for g, own in zip(now, s.w, strict=True)]
         return (ahead, s.x, s.w, count + s.iterations, good & s.converged, s.held), None
 
@@ -190,7 +164,7 @@ def without_slip(
     return held, kept, total
 
 
-def all_forces(walk: Traversal, trees: tuple[FreeTree, FreeTree], kept: list[Group], found: Solution) -> Scalar:
+def all_forces(trees: tuple[FreeTree, FreeTree], kept: list[Group], found: Solution) -> Scalar:
     """Jᵀ force of all constraints, by position: those that stayed are in the second tree's b."""
     stayed = trees[1].b - trees[0].b
-    return stayed + constraint_force(walk.on(trees[1]).laid, trees[1], kept, found.w, found.held, inertial=False)
+    return stayed + constraint_force(trees[1], kept, found.w, found.held, inertial=False)

@@ -12,24 +12,22 @@ from kinetree.dynamics.loops.rows import LoopRows, loop_rows
 from kinetree.dynamics.recursion import Row
 from kinetree.dynamics.schedules.arranged import Arranged, arranged, by_position, row_poses, row_velocities
 from kinetree.dynamics.schedules.layouts import of_bodies
-from kinetree.dynamics.schedules.whole import Huge, Whole, whole_layout
-from kinetree.model import Axis, Model
+from kinetree.dynamics.schedules.whole import Huge, Placed, Whole, whole_layout
+from kinetree.model import Model
 from kinetree.model.equalities import Equalities
 from kinetree.model.world import InverseWeights, Scene, World
 from kinetree.spatial import Force, Mat3, Rates, Scalar, Vec3
 from kinetree.tree import Layout, layout
 
-from .between import Along, Coupled, OneSided
 from .carried import Carried
 from .contact_groups import contact_groups
 from .crowd import Crowded, crowd_contacts, crowd_groups, joined
 from .drift import velocity_drift
 from .equality_groups import frame_groups, joint_equality_groups
-from .groups import Group, OnBalls, Terms
+from .groups import Group, HeavyBody, Load, Terms
 from .joint_groups import Present, joint_groups
 from .newton import FreeTree
 from .rigid import rigid_rows
-from .sweeps import HeavyBody, Passed, SweptRow, Turning
 from .tendons import tendon_groups
 from .touching import Touching, surfaces_of_pairs, touching, with_base
 
@@ -133,9 +131,7 @@ def make_problem(
         made, lost = find_crowded(laid, model, at)
         groups += crowd_groups(model, known, made, poses, velocities, position_of)
         crowded = joined(made)
-    if isinstance(laid, Whole):  # it has no seventh coordinate (sweeps.py)
-        groups = [_along(g) if isinstance(g, OnBalls) else g for g in groups]
-    tree = _tree(laid, model, at, groups, by_position(laid, b))
+    tree = _tree(laid, at, by_position(laid, b))
     if model.loops is None:
         return Problem(tree, groups, found, active, crowded=crowded, lost=lost)
     rows = loop_rows(laid, model, q, qd, -velocity_drift(model.structure, qd), at)
@@ -143,28 +139,10 @@ def make_problem(
     return Problem(tree, groups, found, active, rows, crowded, lost)
 
 
-def _tree(laid: Layout, model: Model, at: Arranged, groups: list[Group], b: Any) -> FreeTree:
-    def wide(x: Any) -> Any:
-        return jnp.broadcast_to(x, b.shape)
-
-    zero = jnp.zeros_like(b)
-    inertia = jax.tree.map(wide, at.rows.inertia.articulated())
-    axis = Axis(*map(wide, at.rows.axis))
-    n = carries = turning = None
-    for group in groups:
-        if isinstance(group, OnBalls):
-            rows = np.stack(group.rows)
-            n = zero.at[rows[0]].set(group.axis[0]).at[rows[1]].set(group.axis[1]).at[rows[2]].set(group.axis[2])
-            carries = zero.at[rows[1:].reshape(-1)].set(1.0)
-            turning = Turning(Force.zero_like(zero), zero, zero)
-    link = SweptRow(at.placed.transform, axis, n, carries)
-    whole = laid if isinstance(laid, Whole) else None
+def _tree(laid: Layout, at: Arranged, b: Any) -> FreeTree:
+    inertia = jax.tree.map(lambda x: jnp.broadcast_to(x, b.shape), at.rows.inertia.articulated())
     filled = np.zeros((laid.positions, 1), bool)
     filled[np.asarray(laid.position_of)] = True
     armature = jnp.where(filled, at.rows.armature, 1.0)  # nothing is singular at positions without a row
-    return FreeTree(link, wide(armature), Passed(HeavyBody(inertia, Force.zero_like(zero)), turning), b, whole=whole)
-
-
-def _along(balls: OnBalls) -> Coupled:
-    """Limits on balls as rows that couple three joints."""
-    return Coupled(Along(jnp.stack(balls.axis, 1), np.stack(balls.rows, 1)), (balls.ref,), OneSided(balls.D))
+    own = Load(jnp.broadcast_to(armature, b.shape), b, HeavyBody(inertia, Force.zero_like(b)))
+    return FreeTree(laid if isinstance(laid, Whole) else Placed.of(laid, at), own)

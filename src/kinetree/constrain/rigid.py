@@ -18,7 +18,7 @@ from kinetree.model import Loops
 from kinetree.spatial import Force, Scalar
 from kinetree.tree import Layout
 
-from .sweeps import Answer, Reply, SweptRow, motion
+from .sweeps import Answer, Reply, TreeInverse
 
 
 @register_dataclass
@@ -46,14 +46,15 @@ class Rigid:
 class RigidInverse(NamedTuple):
     """A⁻¹ with loops, with the methods of `sweeps.TreeInverse`."""
 
-    laid: Layout
-    link: SweptRow
-    inner: Any
+    inner: TreeInverse
     rows: Rigid
     answers: Scalar  # A⁻¹ Gᵀ, (positions, m, batch)
     K: Any  # G A⁻¹ Gᵀ, (batch, m, m)
     factors: SemidefiniteFactors
-    joint: None = None  # `inner` has the forces that the factors were made with
+
+    def kept(self) -> "RigidInverse":
+        """The factors are kept already."""
+        return self
 
     def force(self, x: Scalar, ref: Scalar) -> Scalar:
         """λ that makes G x equal to `ref`, (m, batch)."""
@@ -67,13 +68,13 @@ class RigidInverse(NamedTuple):
     def _solved(self, right: Scalar) -> Scalar:
         return solve_factored(self.K, self.factors, right.T).T
 
-    def answer(self, joint: None, old: Scalar) -> Answer:
-        """x of every position under the forces that the factors were made with; Δx is measured from `old`."""
+    def answer(self, old: Scalar) -> Answer:
+        """x of every position under the load; Δx is measured from `old`."""
         zero = jnp.zeros_like(old)
         return self.first(old, zero, Force.zero_like(zero))
 
     def first(self, old: Scalar, force: Scalar, bias: Force) -> Answer:
-        """The answer to those forces and these."""
+        """The answer to the load and these forces."""
         held = self.force(self.inner.reply(force, bias, 1.0).x, self.rows.ref)
         return self.inner.first(old, force + self.rows.put(held), bias)._replace(held=held)
 
@@ -84,19 +85,19 @@ class RigidInverse(NamedTuple):
         return x + self.moved(held), held
 
     def reply(self, force: Scalar, bias: Force, share: Scalar | float = 0.0) -> Reply:
-        """The answer to these forces and a share of the others; the `ref` of the loops is scaled by the same share."""
+        """The answer to these forces and a share of the load; the `ref` of the loops is scaled by the same share."""
         found = self.inner.reply(force, bias, share)
         x = found.x + self.moved(self.force(found.x, share * self.rows.ref))
-        return Reply(motion(self.laid, self.link, x), x, found.squared)
+        return Reply(self.inner.laid.velocities(x), x, found.squared)
 
 
-def rigid_inverse(laid: Layout, link: SweptRow, inner: Any, rows: Rigid) -> RigidInverse:
+def rigid_inverse(inner: TreeInverse, rows: Rigid) -> RigidInverse:
     """All answers side by side, and the factors of the small matrix."""
-    bias = Force.zero_like(jnp.zeros(rows.G.shape[::2], rows.G.dtype))
+    inner, bias = inner.kept(), Force.zero_like(jnp.zeros(rows.G.shape[::2], rows.G.dtype))
     answers = jax.vmap(lambda force: inner.reply(force, bias).x, 1, 1)(rows.G)
     K = jnp.einsum("pmb,pkb->bmk", rows.G, answers)
     K = 0.5 * (K + jnp.swapaxes(K, 1, 2))
-    return RigidInverse(laid, link, inner, rows, answers, K, factor(K, scale_of(K, np.array(rows.classes))))
+    return RigidInverse(inner, rows, answers, K, factor(K, scale_of(K, np.array(rows.classes))))
 
 
 def rigid_rows(laid: Layout, loops: Loops, rows: LoopRows) -> Rigid:

@@ -23,10 +23,11 @@ from kinetree.model.tendons import NO_WRAP, Tendons
 from kinetree.spatial import Rates, Scalar, Vec3
 from kinetree.tree import Tree, layout, pick, restore
 
-from .between import Along, Coupled, Dry, Hold, OneSided
 from .carried import Carried, row_ends
+from .cones import Dry, Hold, OneSided
 from .drift import velocity_drift
 from .groups import Group, Terms
+from .jacobians import AlongJoints
 from .joint_groups import Present, row
 from .softness import impedance, parts, reference, regularisation
 
@@ -51,9 +52,9 @@ class TendonRows:
         values = jnp.asarray(getattr(self.tendons.pull, name), self.dtype)[which]
         return values[:, None] if values.ndim == 1 else values
 
-    def along(self, which: np.ndarray, factor: Scalar | float = 1.0) -> Along:
+    def along(self, which: np.ndarray, factor: Scalar | float = 1.0) -> AlongJoints:
         """The Jacobian rows of some tendons."""
-        return Along(self.moment[which] * factor, self.positions[which])
+        return AlongJoints(self.moment[which] * factor, self.positions[which])
 
 
 def tendon_groups(
@@ -76,21 +77,21 @@ def tendon_groups(
         r = jnp.where(active, distance - margin, 0.0)
         soft = strings.number("limit_solref", own), strings.number("limit_solimp", own)
         ref, D = row(*soft, r, sign * strings.velocity[own], weight[own], active, known.least_time)
-        groups.append(Coupled(strings.along(own, float(sign)), (ref,), OneSided(D)))
+        groups.append(Group(strings.along(own, float(sign)), (ref,), OneSided(D)))
     if has.tendon_loss:
         own = np.array(has.tendon_loss)
         most, velocity = strings.number("friction", own), strings.velocity[own]
         soft = strings.number("friction_solref", own), strings.number("friction_solimp", own)
         active = jnp.broadcast_to(most > 0, velocity.shape)
         ref, D = row(*soft, jnp.zeros_like(velocity), velocity, weight[own], active, known.least_time)
-        groups.append(Coupled(strings.along(own), (ref,), Dry(D, most)))
+        groups.append(Group(strings.along(own), (ref,), Dry(D, most)))
     if equal is not None:
         groups += _equalities(strings, known, equal, weight)
     if has.tendon_armature:
         own, mask = branches(model.tree, strings.at, np.array(has.tendon_armature))
-        J = Along(strings.moment[own] * jnp.asarray(mask, q.dtype)[:, :, None], strings.positions[own])
+        J = AlongJoints(strings.moment[own] * jnp.asarray(mask, q.dtype)[:, :, None], strings.positions[own])
         inertia = strings.number("armature", own) + jnp.zeros_like(strings.length[own])
-        groups.append(Coupled(J, (jnp.zeros_like(inertia),), Hold((inertia,)), inertial=True))
+        groups.append(Group(J, (jnp.zeros_like(inertia),), Hold((inertia,)), inertial=True))
     return groups
 
 
@@ -108,7 +109,7 @@ def _equalities(strings: TendonRows, known: Terms, equal: TendonEqualities, weig
     ref = -b * (strings.velocity[one] - slope * strings.velocity[two]) - k * d * r
     moment = jnp.concatenate([strings.moment[one], -slope[:, None] * strings.moment[two]], 1)
     at = np.concatenate([strings.positions[one], strings.positions[two]], 1)
-    return [Coupled(Along(moment, at), (ref,), Hold((D,)))]
+    return [Group(AlongJoints(moment, at), (ref,), Hold((D,)))]
 
 
 def branches(tree: Tree, at: Paths, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

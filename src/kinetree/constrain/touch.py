@@ -20,7 +20,7 @@ from kinetree.model.world import SceneLayout
 
 from .choose import native_for
 from .crowd import Crowded, joined
-from .moving import jvp_of_moving
+from .moving import natively
 from .native import Goal, Solver
 from .native.contacts import POINT_REPORT
 from .problem import find_contacts, find_crowded, has_contacts, has_crowd, layout_of, may_touch
@@ -60,24 +60,15 @@ def touch_of(model: Model, q: Any) -> Touch:
     reference = partial(_by_xla, model.alone)
     if solver is None:
         return reference(q)
-    return reported_points(solver(q).points) if is_known(q) else _natively(reference, solver, q)
+    return _reported(solver, q) if is_known(q) else natively(_reported, reference, _moved, solver, q)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _natively(reference: Any, solver: Solver, q: Any) -> Touch:
+def _reported(solver: Solver, q: Any) -> Touch:
     return reported_points(solver(q).points)
 
 
-@partial(_natively.defjvp, symbolic_zeros=True)
-def _derivative(reference: Any, primals: Any, tangents: Any) -> Any:
-    solver, q = primals
-    if not solver.differentiable:
-        return jvp_of_moving(reference, primals[1:], tangents[1:])
-    reached = _natively(reference, solver, q)
-    motions = solver.motions(q)
-    smooth = lambda solver, q: reported_points(solver.at_solution(q, motions=motions).points)[:3]  # noqa: E731
-    moved = jvp_of_moving(smooth, primals, tangents)[1]
-    return reached, (*moved, np.zeros(reached[3].shape, jax.dtypes.float0))
+def _moved(solver: Solver, motions: Any, reached: Touch, q: Any) -> Touch:
+    return *reported_points(solver.at_solution(q, motions=motions).points)[:3], None
 
 
 @jax.jit

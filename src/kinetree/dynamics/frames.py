@@ -29,7 +29,7 @@ from .algorithms.frames import WAYS, frame_acceleration_of, frame_velocity_of
 from .algorithms.rnea import RNEA
 from .directly import directly
 from .recursion import Algorithm, Row
-from .schedules.arranged import Arranged, Recursions, by_position
+from .schedules.arranged import Arranged, OwnMotions, by_position
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lanes import lane_program_of
 from .schedules.operators import outward_operator
@@ -64,7 +64,7 @@ def with_base(laid: Layout, by_place: Any) -> Any:
 
 def row_rates(laid: Layout, model: Model, at: Arranged, qd: Any, qdd: Any, base: Rates) -> Rates:
     """Rates of every position, from velocities and accelerations (batch, nv)."""
-    if isinstance(laid, Recursions):
+    if isinstance(laid, OwnMotions):
         return laid.rates(qd, qdd, base)
     of_rows = qdd - velocity_product_shift(model.structure, qd.T).T
     row = Row(at=at.placed, axis=at.rows.axis, qd=by_position(laid, qd), qdd=by_position(laid, of_rows))

@@ -68,7 +68,7 @@ def pushes(
     if not problem.groups:
         return None, None
     x = by_position(laid, qdd + velocity_drift(model.structure, qd))
-    responses = respond(problem.groups, at_motion(laid, problem.tree, problem.groups, x))
+    responses = respond(problem.groups, at_motion(problem.tree, problem.groups, x))
     parts: list[PointPush] = []
     felt, contacts = None, 0
     if problem.found is not None:
@@ -89,16 +89,13 @@ def pushes(
 def _frames(moves: tuple[bool, bool], group: Any, force: Any, poses: Any) -> PointPush:
     """Forces of equalities, whose anchors are where their groups have them."""
     zero = jnp.zeros_like(force[0])
-    if all(moves):
-        both, turn = ((group.J.X1, group.J.at1), (group.J.X2, group.J.at2)), group.J.turn
-    else:
-        both, turn = ((group.X, group.at),) * 2, group.turn
-    moment = Vec3(zero, zero, zero) if turn is None else turn.t_mul(Vec3(*force[3:]))
-    sign = 1.0 if moves[1] else -1.0
+    J = group.J
+    both = ((J.X1, J.at1), (J.X2, J.at2)) if all(moves) else ((J.X, J.at),) * 2
+    moment = Vec3(zero, zero, zero) if J.turn is None else J.turn.t_mul(Vec3(*force[3:]))
 
     def place(X: Any, at: Any) -> Vec3:
         pose = pick(poses, np.array(at))
         return pose.position + pose.orientation.turn(X.r)
 
     one, two = (place(*b) for b in both)
-    return PointPush(one, two, Vec3(*force[:3]) * sign, moment * sign)
+    return PointPush(one, two, Vec3(*force[:3]), moment)

@@ -13,6 +13,7 @@ from jax.ad_checkpoint import checkpoint_name
 from kinetree._arrays import dtype_of
 from kinetree._types import AnyArray, Array, Float, Number
 from kinetree._unknown import require_word
+from kinetree.constrain.constrained import known_if_huge
 from kinetree.constrain.moving import jvp_of_moving
 from kinetree.dynamics.positive import require_solution
 from kinetree.dynamics.schedules.choose import note
@@ -24,7 +25,7 @@ from kinetree.model.required import is_number, require_function, require_model, 
 
 from .bounded_scan import bounded_scan
 from .closing import closing
-from .constrained import constraints_of, known_if_huge, prepared
+from .constrained import constraints_of, prepared
 from .drive import Drive, Shaped
 from .forces import Controller
 from .integrators import discrete_step, rk4_step, semi_implicit_step

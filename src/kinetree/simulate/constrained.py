@@ -7,14 +7,12 @@ numbers. Inside `jit`, where numbers may be unknown, all possible constraints ar
 from functools import partial
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
-from kinetree.constrain.constrained import held_force, known_if_huge, solve_constraints, timestep_of
-from kinetree.constrain.drift import velocity_drift
+from kinetree.constrain.constrained import posed, timestep_of
 from kinetree.constrain.joint_groups import Present, near_limits, present
-from kinetree.constrain.moving import jvp_of_moving
+from kinetree.constrain.moving import natively
 from kinetree.constrain.native import Solver
 from kinetree.constrain.problem import equalities_of, may_touch, scene_of
 from kinetree.constrain.weights import inverse_weights
@@ -76,72 +74,39 @@ def constrained(
     """Accelerations under the forces tau, (batch, nv), for a step h; by native code if there is a solver."""
     if found is None:
         return Accelerated(forward_dynamics(model, q, qd, tau, f_ext))
-    if solver is not None:
-        given = q, qd, tau, f_ext, warm_start
-        if not is_traced(solver, given):  # JAX takes milliseconds to look at the arrays of a model.
-            return _by_lanes(solver, *given)
-        return _natively(found, solver, model, *given, h)
-    return _by_xla(found, model, q, qd, tau, f_ext, warm_start, h)
+    if solver is None:
+        return _by_xla(found, q, qd, tau, f_ext, warm_start, model, h)
+    given = q, qd, tau, f_ext, warm_start
+    if not is_traced(solver, given):  # JAX takes milliseconds to look at the arrays of a model.
+        return _by_lanes(solver, *given)
+    return natively(_by_lanes, partial(_by_xla, found), _moved, solver, *given, model, h)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _natively(
-    found: Present, solver: Solver, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, warm_start: Any, h: Any
-) -> Accelerated:
-    """The result by lanes, with its derivatives."""
-    return _by_lanes(solver, q, qd, tau, f_ext, warm_start)
-
-
-def _by_lanes(solver: Solver, *given: Any) -> Accelerated:
-    solved = solver(*given)
+def _by_lanes(solver: Solver, q: Any, qd: Any, tau: Any, f_ext: Any, warm_start: Any, *_: Any) -> Accelerated:
+    solved = solver(q, qd, tau, f_ext, warm_start)
     return Accelerated(solved.qdd, solved.total)
 
 
-@partial(_natively.defjvp, symbolic_zeros=True)
-def _derivative(found: Present, primals: Any, tangents: Any) -> Any:
-    solver, _, q, qd, tau, f_ext = primals[:6]
-    if not solver.differentiable:
-        return jvp_of_moving(partial(_by_xla, found), primals[1:], tangents[1:])
-    reached = _natively(found, *primals)
-    solution, motions = reached.qdd, solver.motions(q)
-
-    def smooth(solver: Solver, q: Any, qd: Any, tau: Any, f_ext: Any) -> Accelerated:
-        solved = solver.at_solution(q, qd, tau, f_ext, motions=motions, solution=solution)
-        return Accelerated(solved.qdd, solved.total)
-
-    return reached, jvp_of_moving(smooth, (solver, q, qd, tau, f_ext), (tangents[0], *tangents[2:6]))[1]
+def _moved(
+    solver: Solver, motions: Any, reached: Accelerated, q: Any, qd: Any, tau: Any, f_ext: Any, *_: Any
+) -> Accelerated:
+    """The same where accelerations are known."""
+    solved = solver.at_solution(q, qd, tau, f_ext, motions=motions, solution=reached.qdd)
+    return Accelerated(solved.qdd, solved.total)
 
 
 def _by_xla(
-    found: Present, model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, warm_start: Any, h: Any
+    found: Present, q: Any, qd: Any, tau: Any, f_ext: Any, warm_start: Any, model: Model, h: Any
 ) -> Accelerated:
-    least, coupling = timestep_of(model, h)(q.dtype), model.coupling
-    given = q, qd, tau, warm_start
-    if coupling is not None:
-        given = coupling.widen_q(q), coupling.widen_v(qd), jnp.zeros_like(coupling.widen_v(qd)), None
-        given = (*given[:2], given[2].at[:, coupling.kept_v].set(tau), coupling.widen_v(warm_start))
-    wide_q, wide_v, forced, guess = given
-    whole = model.uncoupled
-    smooth = forced - held_force(whole, found, wide_q, wide_v, -velocity_drift(whole.structure, wide_v), f_ext)
-
-    def solved() -> tuple[Any, Any]:
-        state = wide_q, wide_v, smooth, guess, least
-        parts = {"coupling": coupling, "known": known_if_huge(whole, q.dtype)}
-        made = solve_constraints(found, whole.alone, inverse_weights(whole), *state, **parts)
-        return made[0], made[1]
-
-    if coupling is not None:
-        qdd, forces = solved()
-        return Accelerated(qdd[:, coupling.kept_v], coupling.narrow(smooth + forces))
-
-    if not _only_limits(model, found):
-        qdd, forces = solved()
+    smooth, solved = posed(model, found, q, qd, tau, f_ext, warm_start, timestep_of(model, h)(q.dtype))
+    if model.coupling is not None or not _only_limits(model, found):
+        qdd, forces, *_ = solved()
         return Accelerated(qdd, smooth + forces)
     # Most states of an arm are far from its limits, and then move freely. Which states are solved does not depend on
     # the others in the batch, so neither do their bits.
     near = near_limits(model, found, q)[:, None]
     free = forward_dynamics(model, q, qd, tau, f_ext), jnp.zeros_like(smooth)
-    pushed = lax.cond(near.any(), solved, lambda: free)
+    pushed = lax.cond(near.any(), lambda: solved()[:2], lambda: free)
     qdd, forces = (jnp.where(near, a, b) for a, b in zip(pushed, free, strict=True))
     return Accelerated(qdd, smooth + forces)
 

@@ -18,7 +18,7 @@ from kinetree.tree import pick
 
 from ..cones import Response, hold
 from ..equality_groups import frame_rows, soft_frame
-from ..held import held_inertia
+from ..jacobians import held_inertia
 from ..weights import inverse_weights
 from .features import with_power
 from .frame_plan import Moves, frame_memory

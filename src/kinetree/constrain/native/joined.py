@@ -20,7 +20,7 @@ import numpy as np
 from kinetree.lanes import Loop, Slots
 from kinetree.spatial import ArticulatedInertia, Mat3, Motion, Vec3
 
-from ..groups import six_by_six
+from ..jacobians import six_by_six
 from .conjugate import state_before_step
 from .contacts import frame
 from .coupled import COLUMNS, HELD1, HELD2, both_forces, seen_from

@@ -16,7 +16,8 @@ from kinetree.model import Model
 from kinetree.spatial import Force, Motion, Vec3
 
 from ..cones import Response, dot, dry, ellipse, one_sided, pyramid, times
-from ..groups import constant, six_by_six
+from ..groups import constant
+from ..jacobians import six_by_six
 from .contacts import along, contact_list, frame, point_table, surface_constants
 from .joints import LIMIT_LIST, limit_table, loss_table
 from .memory import (

@@ -27,8 +27,8 @@ def rows_in_order(tree: Tree) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([np.zeros(1, np.int32), rows]), rows + 1
 
 
-class Recursions(Layout):
-    """A layout with its own way to run recursions (whole.py)."""
+class OwnMotions(Layout):
+    """A layout with its own way to find the motions of its rows (whole.py)."""
 
     @abstractmethod
     def poses(self) -> Placement:
@@ -67,14 +67,14 @@ def by_position(laid: Layout, x: Any) -> Any:
 
 def row_poses(laid: Layout, at: Arranged) -> Placement:
     """Pose of every position in the world; position 0 is the base."""
-    if isinstance(laid, Recursions):
+    if isinstance(laid, OwnMotions):
         return laid.poses()
     return outward(POSES, laid, Row(at=at.placed), Placement.identity_like(at.gravity.x))
 
 
 def row_velocities(laid: Layout, at: Arranged, qd: Any) -> Motion:
     """Spatial velocity of every position, in its own coordinates."""
-    if isinstance(laid, Recursions):
+    if isinstance(laid, OwnMotions):
         return laid.velocities(qd)
     return outward(VELOCITIES, laid, Row(at=at.placed, axis=at.rows.axis, qd=qd), Motion.zero_like(at.gravity.x))
 

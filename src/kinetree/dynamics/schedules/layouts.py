@@ -47,7 +47,7 @@ def _inward(p: Pass, laid: Layout, at: Arranged, row: Row, base: Any) -> tuple[A
 def run_passes(
     algorithm: Algorithm,
     laid: Layout,
-    model: Model,
+    model: Any,  # of bodies and their forces; None without these
     at: Arranged,
     given: dict[str, Any],
     f_ext: Any = None,

@@ -1,9 +1,12 @@
-"""One state of one huge tree as a layout: its recursions are algorithms, run by native walks or blocks (run.py).
+"""A layout together with a state: the recursions over it, J x, Jᵀ f and a laden tree, which constraints need.
 
-Positions are the rows in order, after the base. Code that needs poses, velocities, J x or Jᵀ f by position does not
-depend on the way they are computed. One level after the other would take as many turns as the tree has levels.
+They are algorithms, and code that needs them by position does not depend on the way they are computed. `Placed` runs
+them by XLA over any layout, for any batch. `Whole` runs them for one state of one huge tree, by native walks or blocks
+(run.py): one level after the other would take as many turns as the tree has levels. Its positions are the rows in
+order, after the base.
 """
 
+from abc import abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,16 +34,78 @@ from kinetree.lanes.target import facts
 from kinetree.model import Model, Placement
 from kinetree.model.arguments import is_known
 from kinetree.spatial import ArticulatedInertia, Force, Motion, Rates, Scalar
+from kinetree.tree import Layout
 
-from .arranged import Recursions, rows_in_order
+from .arranged import Arranged, OwnMotions, rows_in_order
 from .choose import Call
+from .layouts import run_passes
 from .run import run, way_of
 from .staged import Operands, Same, operands_of, used_operands
 
 
+class Recursions(Layout):
+    """Recursions over a tree in a state; all data are by position, (positions, batch), those of the base are zero."""
+
+    transposes = False  # True if JAX can transpose what is linear in them.
+
+    @abstractmethod
+    def found(self, algorithm: Algorithm, **given: Scalar) -> dict[str, Any]:
+        """Outputs of the rows, from inputs of the rows."""
+
+    def velocities(self, qd: Scalar) -> Motion:
+        """Spatial velocity of every position, in its own coordinates; J x for any x."""
+        return _of_names(Motion, self.found(ROW_VELOCITIES, qd=qd), VELOCITIES)
+
+    def transposed(self, force: Force) -> Scalar:
+        """Jᵀ f: joint forces from forces on the rows."""
+        return self.found(ON_JOINTS, **dict(zip(FORCES, jax.tree.leaves(force), strict=True)))["felt_force"]
+
+    def solved(
+        self, push: Scalar, resistance: Scalar, inertia: ArticulatedInertia, bias: Force
+    ) -> tuple[Scalar, Motion]:
+        """x and J x of a laden tree (algorithms/laden.py)."""
+        found = self.found(LADEN, **inputs_of(push, resistance, inertia, bias))
+        return found["x"], _of_names(Motion, found, MOVED)
+
+    def factors(self, resistance: Scalar, inertia: ArticulatedInertia) -> tuple[Scalar, ...]:
+        """U and 1/d of a laden tree."""
+        names = dict(zip((RESISTANCE, *INERTIA), (resistance, *jax.tree.leaves(inertia)), strict=True))
+        found = self.found(FACTORS, **names)
+        return tuple(found[n] for n in FACTOR)
+
+    def pushed(self, factors: tuple[Scalar, ...], push: Scalar, bias: Force) -> tuple[Scalar, Motion]:
+        """x and J x for forces, from the factors."""
+        names = dict(zip((PUSH, *BIAS, *FACTOR), (push, *jax.tree.leaves(bias), *factors), strict=True))
+        found = self.found(PUSHED, **names)
+        return found["x"], _of_names(Motion, found, MOVED)
+
+
+def _of_names(kind: type, found: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return jax.tree.unflatten(jax.tree.structure(zeros(kind)), [found[n] for n in names])
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Whole(Recursions):
+class Placed(Recursions):
+    """A layout with arranged rows."""
+
+    at: Any = None
+
+    transposes = True
+
+    @staticmethod
+    def of(laid: Layout, at: Arranged) -> "Placed":
+        """From both."""
+        return Placed(laid.grids, laid.row_at, laid.position_of, laid.schedule, at)
+
+    def found(self, algorithm: Algorithm, **given: Scalar) -> dict[str, Any]:
+        """Outputs of the rows, from inputs of the rows."""
+        return run_passes(algorithm, self, None, self.at, given)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Whole(Recursions, OwnMotions):
     """Rows in order, with the model and its configurations q, (batch, nq)."""
 
     q: Any = None
@@ -53,60 +118,36 @@ class Whole(Recursions):
         """The model, with known numbers if possible."""
         return self.traced if self.known is None else self.known.model
 
-    def _found(self, algorithm: Algorithm, **given: Scalar) -> dict[str, Any]:
-        """Outputs, (batch, rows), from inputs by position."""
-        inputs = {name: x[1:].T for name, x in given.items()}
+    def _run(self, algorithm: Algorithm, **inputs: Any) -> dict[str, Any]:
+        """Outputs, (batch, rows), from inputs of joints."""
         with use_operands(self.operands):
             return run(algorithm, self.model, {"q": self.q, **inputs}, schedule="paths")
 
-    def _by_position(self, example: Any, parts: list[Any]) -> Any:
-        """Components of all positions; those of the base are zero."""
-        leaves = [jnp.concatenate([jnp.zeros((1, len(x)), x.dtype), x.T]) for x in map(jnp.asarray, parts)]
-        return jax.tree.unflatten(jax.tree.structure(example), leaves)
+    def found(self, algorithm: Algorithm, **given: Scalar) -> dict[str, Any]:
+        """Outputs of the rows, from inputs of the rows."""
+        found = self._run(algorithm, **{name: x[1:].T for name, x in given.items()})
+        return {name: _after_base(x) for name, x in found.items()}
 
     def poses(self) -> Placement:
         """Pose of every position in the world."""
-        world = self._found(ROW_POSES)["world"]
-        there: Placement = self._by_position(zeros(Placement), [world[..., k] for k in range(world.shape[-1])])
+        world = self._run(ROW_POSES)["world"]
+        parts = [_after_base(world[..., k]) for k in range(world.shape[-1])]
+        there: Placement = jax.tree.unflatten(jax.tree.structure(zeros(Placement)), parts)
         turn = there.orientation
         return there._replace(orientation=turn._replace(w=turn.w.at[0].set(1.0)))
 
-    def velocities(self, qd: Scalar) -> Motion:
-        """Spatial velocity of every position, in its own coordinates; J x for any x."""
-        found = self._found(ROW_VELOCITIES, qd=qd)
-        return self._by_position(zeros(Motion), [found[n] for n in VELOCITIES])
-
     def rates(self, qd: Any, qdd: Any, base: Rates) -> Rates:
         """Rates of every position, from (batch, nv) velocities and accelerations; the base may only accelerate."""
-        with use_operands(self.operands):
-            found = run(ROW_RATES, self.model, {"q": self.q, "qd": qd, "qdd": qdd}, schedule="paths")
-        rates: Rates = self._by_position(zeros(Rates), [found[n] for n in RATES])
+        found = {name: _after_base(x) for name, x in self._run(ROW_RATES, qd=qd, qdd=qdd).items()}
+        rates: Rates = _of_names(Rates, found, RATES)
         turned = self.poses().orientation.to_child(base.acceleration)
         return rates._replace(acceleration=rates.acceleration + turned)
 
-    def transposed(self, force: Force) -> Scalar:
-        """Jᵀ f: joint forces from forces on the rows."""
-        found = self._found(ON_JOINTS, **dict(zip(FORCES, jax.tree.leaves(force), strict=True)))
-        return self._by_position(0.0, [found["felt_force"]])
 
-    def solved(
-        self, push: Scalar, resistance: Scalar, inertia: ArticulatedInertia, bias: Force
-    ) -> tuple[Scalar, Motion]:
-        """x and J x of a laden tree (algorithms/laden.py)."""
-        found = self._found(LADEN, **inputs_of(push, resistance, inertia, bias))
-        return self._by_position((0.0, zeros(Motion)), [found[n] for n in ("x", *MOVED)])
-
-    def factors(self, resistance: Scalar, inertia: ArticulatedInertia) -> tuple[Scalar, ...]:
-        """U and 1/d of a laden tree, by position."""
-        names = dict(zip((RESISTANCE, *INERTIA), (resistance, *jax.tree.leaves(inertia)), strict=True))
-        found = self._found(FACTORS, **names)
-        return self._by_position((0.0,) * len(FACTOR), [found[n] for n in FACTOR])
-
-    def pushed(self, factors: tuple[Scalar, ...], push: Scalar, bias: Force) -> tuple[Scalar, Motion]:
-        """x and J x for forces, from the factors."""
-        names = dict(zip((PUSH, *BIAS, *FACTOR), (push, *jax.tree.leaves(bias), *factors), strict=True))
-        found = self._found(PUSHED, **names)
-        return self._by_position((0.0, zeros(Motion)), [found[n] for n in ("x", *MOVED)])
+def _after_base(x: Any) -> Any:
+    """(batch, rows) by position, after a zero for the base."""
+    x = jnp.asarray(x)
+    return jnp.concatenate([jnp.zeros((1, len(x)), x.dtype), x.T])
 
 
 def known_model(model: Model) -> Same | None:
