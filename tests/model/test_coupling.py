@@ -9,6 +9,7 @@ import kinetree as kt
 from kinetree.dynamics.algorithms.crba import CRBA
 from kinetree.dynamics.mass_matrix import mass_matrix
 from kinetree.dynamics.schedules.lanes import lane_program_of
+from kinetree.model.coupling import Coupling
 
 
 def make():
@@ -163,3 +164,20 @@ def test_a_leader_that_is_misspelt_is_suggested():
     model = kt.auto_tree(3, skew=0.3)
     with pytest.raises(kt.ModelError, match="no joint is called 'jiont_0': did you mean 'joint_0'"):
         model.couple({"joint_1": ("jiont_0", 1.0, 0.0)})
+
+
+@pytest.mark.parametrize("array", [np.asarray, jnp.asarray])
+def test_sums_over_many_followers(array):
+    """Any number of followers, in any order, along either axis; a NaN stays with its own leader."""
+    rng = np.random.default_rng(0)
+    source = np.array([2, 0, 2, 2, 1, 0, 2, 2])
+    ratio, f = rng.normal(size=8), rng.normal(size=(3, 8, 5))
+    kept = np.array([1, 4, 0])
+    coupling = Coupling(kept, kept, source, source, ratio, (ratio, ratio))
+    G = np.zeros((8, 3))
+    G[np.arange(8), source] = ratio
+    f[0, 5, 1] = np.nan
+    wanted = np.einsum("bij,ik->bkj", np.where(np.isnan(f), 0, f), G)
+    wanted[0, 0, 1] = np.nan
+    np.testing.assert_allclose(coupling.narrow(array(f), -2), wanted, atol=1e-6)
+    np.testing.assert_allclose(coupling.narrow(array(f.swapaxes(1, 2))), wanted.swapaxes(1, 2), atol=1e-6)

@@ -65,6 +65,7 @@ GPU_WRITTEN_OUT_STEP_ROWS = 64  # rows; steps of larger robots are not written o
 GPU_ROUND_CYCLES = 400  # cycles of a round of turns, however few threads there are [ground]
 GPU_ROUND_ISSUE_CYCLES = 70  # cycles that a multiprocessor needs for the instructions of a warp's round [ground]
 GPU_OUTPUTS_BY_ROWS = 32  # results of a lane that its thread writes directly; more go through shared memory [h200/]
+GPU_TILE_BYTES = 32 << 10  # bytes of rows of a block in shared memory; wider rows come by columns [h200/]
 GPU_LOCAL_MAX_BYTES = 1 << 15  # bytes of slots of a thread; more go to global memory [h200/]
 GPU_MIN_ROOM = 64  # slots; kernels are made for rounded numbers of slots, so that robots share them [h200/]
 GPU_PLAIN_MIN_LINES = 12_000  # lines of LLVM text; to optimise more doubles the time for 1 line in 60 [h200/]

@@ -36,8 +36,11 @@ def _run(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None, *, forward:
 
 def product(a: Any, b: Any) -> Any:
     """a b of (batch, n, n)."""
-    if a.shape[1] > 32 or facts().weaves:
+    gpu, rows = facts().weaves, a.shape[1]
+    if rows > (tuning.GPU_PRODUCT_MAX_ROWS if gpu else tuning.PRODUCT_MAX_ROWS):
         return jnp.matmul(a, b, precision="highest")
+    if gpu:  # one kernel; libraries start several, and pad the matrices
+        return (a[:, :, :, None] * b[:, None, :, :]).sum(2)
     # Written out, because on a CPU XLA then multiplies many small matrices five times as fast.
     return sum(a[:, :, k, None] * b[:, k, None, :] for k in range(a.shape[1]))
 
@@ -122,6 +125,8 @@ def _by_inverse(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any = None) -> M
     by_q, by_qd, H = _run(model, q, qd, qdd, f_ext)
     tree, n = Skeleton.of(model).tree, model.nv
     i, j = tree.ancestor_pairs
-    W = INVERSE_FACTOR(tree, H[:, i, j]).reshape(-1, n, n)
+    entries = H.reshape(-1, n * n).at[:, i * n + j].get(mode="promise_in_bounds")
+    W = INVERSE_FACTOR(tree, entries).reshape(-1, n, n)
     inverse = product(W, jnp.swapaxes(W, 1, 2))
-    return -product(inverse, by_q), -product(inverse, by_qd), inverse
+    minus = -inverse
+    return product(minus, by_q), product(minus, by_qd), inverse

@@ -43,6 +43,8 @@ DCA_TILE_JOINTS = 256  # joints that divide and conquer assembles at once; more 
 
 # -- mimic joints and derivatives --------------------------------------------------------------------------------------
 REDUCED_MAX_ROWS = 1000  # rows; up to here the equation of a coupled mechanism has a program: tables of depth² · rows
+PRODUCT_MAX_ROWS = 32  # rows of many small matrices whose products are written out on a CPU [derivatives]
+GPU_PRODUCT_MAX_ROWS = 20  # the same on a GPU: of 18 rows 2.0 ms a million, by cuBLAS 3.1; of 32 11.5 and 4.5 [h200/]
 CLOSED_FORM_MAX_ROWS = 300  # rows; matrices over pairs of rows, for a batch of larger robots, would not fit anywhere
 MATRICES_MIN_DIRECTIONS = 4  # directions; from here on matrices in closed form are cheaper than as many runs [cpu/]
 SOLVE_MAX_TURNS = 1 << 21  # turns of a solve in a lane, whose tables then take 80 MB; beyond, H⁻¹ is multiplied

@@ -21,6 +21,7 @@ from .ptx import Access, Assembly, local_slots, ptx, reach_of
 from .sequence import sequence_ptx
 from .team import resident_lanes, team_bytes, team_ptx, team_size
 from .tile import WARP, block_size, tile_bytes
+from .transpose import by_rows
 
 
 class Launch(NamedTuple):
@@ -174,7 +175,8 @@ def run_program(
             room = slots if in_global_memory else 1, count
         wanted.append(jax.ShapeDtypeStruct(room, dtype))
         given = (*tables, *constants, *inputs)
-        return tuple(jax.ffi.ffi_call(name, tuple(wanted), **layouts)(*given, slots=np.int64(slots)))[: len(widths)]
+        made = tuple(jax.ffi.ffi_call(name, tuple(wanted), **layouts)(*given, slots=np.int64(slots)))[: len(widths)]
+        return tuple(map(by_rows, made)) if by_columns else made
 
     far = slots if in_global_memory else 0 if team else cold
     return in_slices(call, inputs, most_lanes(far * itemsize) if far else lanes)

@@ -7,18 +7,18 @@ to shared memory, transposed, works on them there, and copies the results back a
 
 from collections.abc import Callable
 
+from .. import tuning
 from ..llvm.emit import Emitter
 
 WARP = 32
 PITCH = WARP + 1  # between columns: odd, so that copying along a row meets every bank
-TILE_BYTES = 48 << 10  # shared memory that a block may have without a special request
 BLOCKS = (128, 64, 32)  # threads
 SHARED = "ptr addrspace(3)"
 
 
 def block_size(columns: int, itemsize: int) -> int:
     """Threads of a block whose rows fit in shared memory; 0 if not even the rows of one warp fit."""
-    return next((b for b in BLOCKS if tile_bytes(columns, itemsize, b) <= TILE_BYTES), 0)
+    return next((b for b in BLOCKS if tile_bytes(columns, itemsize, b) <= tuning.GPU_TILE_BYTES), 0)
 
 
 def tile_bytes(columns: int, itemsize: int, threads: int) -> int:
