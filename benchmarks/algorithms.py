@@ -13,8 +13,8 @@ import kinetree as kt
 from kinetree.dynamics.schedules.tuning import BLOCKS_MIN_ROWS
 from kinetree.model import Placement
 from kinetree.spatial import Vec3
+from kinetree.tree.euler import negative, tour_products
 from kinetree.tree.scans import add
-from kinetree.tree.vector_tree import VectorTree
 
 from . import reference
 from .cases import Case
@@ -172,15 +172,13 @@ def _inverse(placed: Placement) -> Placement:
 
 def _rootfix(case: Case, model: kt.Model, q: Any) -> Any:
     """Poses of all bodies by one scan over the Euler tour; "mapped": six sums along the paths from the root."""
-    tour = VectorTree(model.tree.lp, model.tree.rp)
     if case.method == "mapped":
-        negative = lambda x: jax.tree.map(jnp.negative, x)  # noqa: E731
-        return tour.rootfix(add, negative, (0.0,) * 6, (q,) * 6, method="mapped")
+        return tour_products(model.tree, add, negative, (0.0,) * 6, (q,) * 6, method="mapped")
     half = 0.5 * q
     turned = model.rows.orientation.times_about_z(jnp.cos(half), jnp.sin(half))
     placed = Placement(turned, Vec3(*model.rows.position))
     identity = Placement.identity_like(jnp.zeros((), q.dtype))
-    return tour.rootfix(lambda a, b: b @ a, _inverse, identity, placed, method=case.method, block=64)
+    return tour_products(model.tree, lambda a, b: b @ a, _inverse, identity, placed, method=case.method, block=64)
 
 
 def _vector(n: int) -> int:

@@ -1,13 +1,14 @@
 """The Euler tour: its laws, and recursions by prefix products against the recursion itself, in exact arithmetic."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinetree.tree import Tree
-from kinetree.tree.euler import leaffix_sum, rootfix_elements, rootfix_euler
+from kinetree.tree.euler import leaffix_sum, rootfix_elements, rootfix_euler, tour_products
 from tests.tree.exact import PRIME, TURNS, turns
 
 
@@ -102,3 +103,24 @@ def test_a_chain_opens_all_before_it_closes_any(n):
     tree = Tree(np.arange(-1, n - 1))
     np.testing.assert_array_equal(tree.lp, np.arange(n))
     np.testing.assert_array_equal(tree.rp, 2 * n - 1 - np.arange(n))
+
+
+@pytest.mark.parametrize("method", ["native", "blocked", "work_efficient"])
+@pytest.mark.parametrize("parent", [[], [-1], list(range(-1, 20)), [-1] + [0] * 20, [-1, -1, 0, 1, 0, 2, -1, 6]])
+def test_products_of_a_group_that_does_not_commute(parent, method):
+    """Upper unitriangular integer matrices have exact inverses."""
+    tree = Tree(np.array(parent, int))
+    one, data = np.eye(3, dtype=np.int64), np.broadcast_to(np.eye(3, dtype=np.int64), (tree.n, 3, 3)).copy()
+    data[:, [0, 0, 1], [1, 2, 2]] = np.random.default_rng(0).integers(-9, 10, (tree.n, 3))
+
+    def inverse(x):
+        return one - (x - one) + (x - one) @ (x - one)
+
+    for exclusive in (False, True):
+        options = {"exclusive": exclusive, "method": method, "block": 4}
+        got = jax.jit(lambda x, options=options: tour_products(tree, jnp.matmul, inverse, one, x, **options))(data)
+        before = np.empty((tree.n + 1, 3, 3), np.int64)
+        before[-1] = one
+        for i, p in enumerate(parent):
+            before[i] = before[p] @ data[i]
+        np.testing.assert_array_equal(got, before[tree.parent] if exclusive else before[:-1])

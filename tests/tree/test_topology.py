@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinetree.tree import topology
-from kinetree.tree.topology import Tree, ancestor_sum, descendant_count
+from kinetree.tree.topology import Tree
 
 SHAPES = {
     "empty": [],
@@ -56,7 +56,6 @@ def check_facts(parent):
     assert tree.level_order.tolist() == sorted(rows, key=lambda i: depth[i])
     assert tree.level_start.tolist() == [sum(d < level for d in depth) for level in range(tree.height + 1)]
     assert tree.n_children.tolist() == [len(c) for c in children]
-    assert tree.is_leaf.tolist() == [not c for c in children]
     assert tree.child_list.tolist() == [j for c in children for j in c]
     assert len(tree.child_start) == n + 1
     assert [tree.child_list[slice(*tree.child_start[i : i + 2])].tolist() for i in rows] == children
@@ -147,37 +146,13 @@ def test_too_many_ancestor_pairs_are_refused(monkeypatch):
         Tree(range(-1, 13)).ancestor_pairs  # noqa: B018
 
 
-@given(parent_lists(), st.randoms(use_true_random=False))
-def test_any_order_is_sorted_out(parent, random):
-    n = len(parent)
-    name = list(range(n))
-    random.shuffle(name)  # row i is now called name[i]
-    shuffled = [0] * n
-    for i, p in enumerate(parent):
-        shuffled[name[i]] = name[p] if p >= 0 else -1
-    tree, order = Tree.from_parents_any_order(shuffled)
-    assert sorted(order.tolist()) == list(range(n))
-    assert [order[p] if p >= 0 else -1 for p in tree.parent] == [shuffled[i] for i in order]
-    depth = [len(ancestors(shuffled, i)) - 1 for i in range(n)]
-    assert tree.depth.tolist() == [depth[i] for i in order]
-    assert ancestor_sum(np.array(shuffled, int), np.ones(n)).tolist() == [d + 1 for d in depth]
-    assert sum(descendant_count(np.array(shuffled, int))) == sum(depth) + n
-
-
-@given(parent_lists())
-def test_sorted_input_keeps_its_order(parent):
-    tree, order = Tree.from_parents_any_order(parent)
-    assert tree == Tree(parent)
-    assert order.tolist() == list(range(len(parent)))
-
-
 @pytest.mark.parametrize(
     ("parent", "message"),
     [
         ([-1, 0, -2, 7], r"parent\[2\] = -2 is out of range"),
         ([-1, 0, 9], r"parent\[2\] = 9 is out of range: it must be -1 \(the base\) or a row below 3"),
         ([-1, 1, 2], r"parent\[1\] = 1: a row can not be its own parent"),
-        ([-1, 2, 0], r"parent\[1\] = 2 comes after its child.*from_parents_any_order"),
+        ([-1, 2, 0], r"parent\[1\] = 2 comes after its child: parents must come first"),
         ([0.0, 1.0], "must hold integers, got dtype float64"),
         ([True], "must hold integers, got dtype bool"),
         ([[-1, 0]], r"one-dimensional, got shape \(1, 2\)"),
@@ -187,21 +162,6 @@ def test_sorted_input_keeps_its_order(parent):
 def test_bad_parents_are_named(parent, message):
     with pytest.raises(ValueError, match=message):
         Tree(parent)
-
-
-@pytest.mark.parametrize(
-    ("parent", "message"),
-    [
-        ([0], r"parent\[0\] = 0: a row can not be its own parent"),
-        ([-1, 2, 3, 1, 0], "cycle of 3 rows: 1 -> 2 -> 3 -> 1"),
-        ([1, 2, 1, 0], "cycle of 2 rows: 1 -> 2 -> 1"),
-        ([-1, 5], "out of range"),
-        ([*range(1, 20), 0], r"cycle of 20 rows: 0 -> 1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> \.\.\."),
-    ],
-)
-def test_cycles_are_named(parent, message):
-    with pytest.raises(ValueError, match=message):
-        Tree.from_parents_any_order(parent)
 
 
 def test_a_tree_is_an_immutable_value():
@@ -230,7 +190,7 @@ def test_every_fact_is_a_read_only_int32_array():
     facts = {name: getattr(tree, name) for name in dir(Tree) if not name.startswith("_") and name != "n"}
     arrays = {name: value for name, value in facts.items() if isinstance(value, np.ndarray)}
     assert len(arrays) >= 20
-    other = {"ancestor_start": np.int64, "is_leaf": bool, "starts_path": bool}
+    other = {"ancestor_start": np.int64, "starts_path": bool}
     for name, array in arrays.items():
         assert not array.flags.writeable, name
         assert array.dtype == other.get(name, np.int32), name

@@ -76,53 +76,6 @@ def add(a: Elements, b: Elements) -> Elements:
     return jax.tree.map(jnp.add, a, b)
 
 
-# -- segments ------------------------------------------------------------------------------------------------------
-
-
-def segmented(combine: Combine, *, reverse: bool = False) -> Combine:
-    """The operator on pairs (flag, element) whose scan restarts at every flagged element.
-
-    Flags are booleans along axis 0. Forward, a flag marks the first element of a segment; for reverse scans it marks
-    the last. The lifted identity is `(False, identity)`. It is associative where `combine` is, never commutative.
-    An exclusive scan gives the total of the segment before at each flagged element: `segmented_scan` mends that.
-    """
-
-    def lifted(a, b):
-        (flag_a, x), (flag_b, y) = a, b
-        barrier, kept = (flag_a, x) if reverse else (flag_b, y)
-        return flag_a | flag_b, _where(barrier, kept, combine(x, y))
-
-    return lifted
-
-
-def segmented_scan(
-    combine: Combine,
-    elements: Elements,
-    identity: Elements,
-    starts: jax.Array,
-    *,
-    method: str = "blocked",
-    block: int = 64,
-    reverse: bool = False,
-    exclusive: bool = False,
-) -> Elements:
-    """`scan` within each segment. `starts[i]` is true if a segment starts at i; the first one starts at 0 anyway.
-
-    Reverse or not, segments are given by their first elements. Takes any method but "mapped", as the lifted operator
-    is not addition.
-    """
-    starts = jnp.asarray(starts, bool)
-    flags = jnp.roll(starts, -1).at[-1:].set(True) if reverse else starts.at[:1].set(True)
-    lifted = segmented(combine, reverse=reverse)
-    _, result = scan(
-        lifted, (flags, elements), (False, identity), method=method, block=block, reverse=reverse, exclusive=exclusive
-    )
-    if not exclusive:
-        return result
-    neutral = jax.tree.map(lambda e, x: jnp.asarray(e, x.dtype), identity, result)
-    return _where(flags, neutral, result)
-
-
 # -- the methods, all forward, n >= 1 --------------------------------------------------------------------------------
 
 
@@ -231,8 +184,3 @@ def _every_other(elements, start):
 def _interleave(even, odd, size):
     """Two stacks merged turn by turn, and cut to `size`."""
     return jax.tree.map(lambda a, b: jnp.stack([a, b], axis=1).reshape(-1, *a.shape[1:])[:size], even, odd)
-
-
-def _where(flags, a, b):
-    """Choose whole elements by a flag each. `a` and `b` may lack axis 0."""
-    return jax.tree.map(lambda x, y: jnp.where(flags.reshape(-1, *[1] * (y.ndim - 1)), x, y), a, b)

@@ -27,7 +27,7 @@ class Tree:
         parent: integers, one to a row, with `-1 <= parent[i] < i`; several rows may hang from the base.
 
     Two trees are equal, and hash alike, when their parent arrays are equal. All facts are read-only int32 arrays
-    (`ancestor_start` is int64, `is_leaf` and `starts_path` bool), computed when first asked for.
+    (`ancestor_start` is int64, `starts_path` bool), computed when first asked for.
     """
 
     parent: Rows
@@ -38,24 +38,6 @@ class Tree:
         _check_order(checked)
         # `cached_property` and this line write to __dict__; all other writes go to __setattr__ below.
         self.__dict__.update(parent=_frozen(checked), n=len(checked))
-
-    @classmethod
-    def from_parents_any_order(cls, parent: ArrayLike) -> tuple[Tree, Rows]:
-        """A tree from parents in any order, and the permutation that sorted it.
-
-        Requires: `-1 <= parent[i] < n` and no cycles (a ValueError names one otherwise).
-        Ensures: row k of the tree is row `order[k]` of the input; `order` is the identity where the input already
-            has parents before children, else rows are sorted by depth, and by input row within a depth.
-        """
-        given = _as_parents(parent)
-        n = len(given)
-        if (given < np.arange(n)).all():
-            return cls(given), _frozen(np.arange(n))
-        order = _stable_argsort(ancestor_sum(given, np.ones(n, np.int64)))
-        new_row = np.empty(n + 1, np.int64)
-        new_row[order] = np.arange(n)
-        new_row[-1] = -1  # the base, also reached by index -1
-        return cls(new_row[given[order]]), _frozen(order)
 
     # -- identity ------------------------------------------------------------------------------------------------
     def __setattr__(self, name: str, value: object = None) -> None:
@@ -116,13 +98,6 @@ class Tree:
     def n_children(self) -> Rows:
         """Number of children of each row."""
         return _frozen(np.bincount(self.parent + 1, minlength=self.n + 1)[1:])
-
-    @cached_property
-    def is_leaf(self) -> NDArray[np.bool_]:
-        """For each row: True if it has no children."""
-        flags = self.n_children == 0
-        flags.flags.writeable = False
-        return flags
 
     @cached_property
     def child_start(self) -> Rows:
@@ -295,27 +270,25 @@ class Tree:
         return ancestor
 
 
-# -- sums over ancestors and descendants, for parents in any order ---------------------------------------------------
+# -- sums over ancestors and descendants -----------------------------------------------------------------------------
 
 
 def ancestor_sum(parent: NDArray, values: NDArray) -> NDArray[np.int64]:
-    """For each row the sum of `values` over itself and its ancestors. Parents in any order; ValueError on a cycle.
+    """For each row the sum of `values` over itself and its ancestors.
 
     Work O(n log height), log2(height) rounds: after round k each row holds the sum over 2**k generations.
     """
     n = len(parent)
     ancestor = _with_base(parent, n)
     total = np.append(values, 0).astype(np.int64)
-    for _ in range(n.bit_length() + 1):
-        if (ancestor == n).all():
-            return total[:n]
+    while (ancestor != n).any():
         total += total[ancestor]
         ancestor = ancestor[ancestor]
-    raise ValueError(_describe_cycle(parent, int(np.argmax(ancestor != n))))
+    return total[:n]
 
 
 def descendant_count(parent: NDArray) -> NDArray[np.int64]:
-    """For each row the number of rows in its subtree, itself included. Parents in any order, without cycles.
+    """For each row the number of rows in its subtree, itself included.
 
     Work O(n log height): rows 2**k to 2**(k+1) generations down are within 2**k of one exactly 2**k down.
     """
@@ -363,21 +336,7 @@ def _check_order(parent: NDArray) -> None:
     i = int(np.argmax(wrong))
     if parent[i] == i:
         raise ValueError(f"parent[{i}] = {i}: a row can not be its own parent")
-    remedy = "parents must come first (Tree.from_parents_any_order renumbers the rows)"
-    raise ValueError(f"parent[{i}] = {parent[i]} comes after its child: {remedy}")
-
-
-def _describe_cycle(parent: NDArray, row: int) -> str:
-    """Names the cycle above `row`. A plain walk, as it runs only on the way to an error."""
-    seen: dict[int, None] = {}
-    while row not in seen:
-        seen[row] = None
-        row = int(parent[row])
-    cycle = list(seen)[list(seen).index(row) :]
-    if len(cycle) == 1:
-        return f"parent[{row}] = {row}: a row can not be its own parent"
-    shown = " -> ".join(map(str, cycle[:8])) + (" -> ..." if len(cycle) > 8 else f" -> {row}")
-    return f"the parents form a cycle of {len(cycle)} rows: {shown}"
+    raise ValueError(f"parent[{i}] = {parent[i]} comes after its child: parents must come first")
 
 
 def _stable_argsort(keys: NDArray) -> NDArray[np.int64]:
