@@ -213,6 +213,21 @@ def test_gradients_where_the_model_is_an_argument(function, follows):
     close([gradient(q, model, "lanes")], [gradient(q, model, "sequential")], 1e-11)
 
 
+@pytest.mark.parametrize("schedule", ["lanes", "levels"])
+def test_slope_by_rotors_that_are_not_there(schedule):
+    """w · H⁻¹ (τ − …) falls by (H⁻¹ w) q̈ for each joint's rotor. Joints without one put zeros into a matrix."""
+    model = build_model(generate.random_tree(np.random.default_rng(0), 5, ["revolute", "prismatic", "helical"]))
+    q, qd = kt.random_state(model, 0)
+    tau, w = np.random.default_rng(1).standard_normal((2, model.nv))
+
+    def power(armature):
+        return kt.forward_dynamics(model.replace(armature=armature), q, qd, tau, schedule=schedule) @ w
+
+    found = jax.grad(power)(jnp.zeros(model.nv))
+    wanted = -np.linalg.solve(kt.mass_matrix(model, q), w) * kt.forward_dynamics(model, q, qd, tau)
+    np.testing.assert_allclose(found, wanted, rtol=1e-10)
+
+
 def test_one_is_the_inverse_of_the_other():
     model = kt.auto_tree(9, 1.5, 0.3)
     q, qd, tau = state(model, (4,))

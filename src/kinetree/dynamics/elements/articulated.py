@@ -7,7 +7,7 @@ the children before their joints were released. `Scale` is the size of these. A 
 error becomes NaN, and so does every acceleration of that tree.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
@@ -181,25 +181,22 @@ def scale_passed(axis: Axis, mass: Scalar | None, whole: Articulated, p: Pivot) 
 
 
 def without_joint(I: ArticulatedInertia, axis: Axis, armature: Scalar, p: Pivot) -> ArticulatedInertia:
-    """I − U Uᵀ/d: the rest of I if the joint moves freely. 27m 21a.
+    """I − U Uᵀ/d: the rest of I if the joint moves freely. 34m 21a.
 
     Along its own axis a joint feels only its rotor inertia: (I − U Uᵀ/d) S = U armature/d. For a hinge or a slider
     without a rotor that is six zeros. They are put in as such, so that programs that know of them skip the products
-    with them.
+    with them. Their derivative by the rotor is not zero.
     """
     A, B, C = I.without(p.U, p.d_inverse)
-    hinge = (axis.turn == 1) & (axis.slide == 0) & (armature == 0)
-    slider = (axis.turn == 0) & (axis.slide == 1) & (armature == 0)
-
-    def felt(x: Scalar, free: Any) -> Scalar:
-        return jnp.where(free, jnp.zeros_like(x), x)
-
-    A = Sym3(A.xx, A.yy, felt(A.zz, hinge), A.xy, felt(A.xz, hinge), felt(A.yz, hinge))
-    C = Sym3(C.xx, C.yy, felt(C.zz, slider), C.xy, felt(C.xz, slider), felt(C.yz, slider))
+    bare = armature == 0  # led joints have an infinite rotor
+    hinge, slider = (axis.turn == 1) & (axis.slide == 0) & bare, (axis.turn == 0) & (axis.slide == 1) & bare
+    (nx, ny, nz), (fx, fy, fz) = p.U * (p.d_inverse * jnp.where(bare, armature, 0.0))
+    A = Sym3(A.xx, A.yy, jnp.where(hinge, nz, A.zz), A.xy, jnp.where(hinge, nx, A.xz), jnp.where(hinge, ny, A.yz))
+    C = Sym3(C.xx, C.yy, jnp.where(slider, fz, C.zz), C.xy, jnp.where(slider, fx, C.xz), jnp.where(slider, fy, C.yz))
     B = Mat3(
-        *(B.xx, B.xy, felt(B.xz, slider)),
-        *(B.yx, B.yy, felt(B.yz, slider)),
-        *(felt(B.zx, hinge), felt(B.zy, hinge), felt(B.zz, hinge | slider)),
+        *(B.xx, B.xy, jnp.where(slider, nx, B.xz)),
+        *(B.yx, B.yy, jnp.where(slider, ny, B.yz)),
+        *(jnp.where(hinge, fx, B.zx), jnp.where(hinge, fy, B.zy), jnp.where(hinge, fz, jnp.where(slider, nz, B.zz))),
     )
     return ArticulatedInertia(A, B, C)
 
