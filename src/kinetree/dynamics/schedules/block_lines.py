@@ -187,10 +187,7 @@ class BodyLines:
             before += count
         numbers = next(iter(self._numbers.values()))
         streams = (_at(self._frames, self._before), self._taken, _at(numbers, self._before), self._result)
-        walk = np.where(
-            self._lines > 0, native.address["bodies"], native.address["copy"]
-        )  # a walk takes a turn or more
-        found.append(call(walk, self._lines, 0, *streams))
+        found.append(call(native.address["bodies"], self._lines, 0, *streams))
         given = len(region.code.fields.arrays)
         for g in self._groups:
             put = native.address[FieldGroup(len(g.given), self._found).named("put")]

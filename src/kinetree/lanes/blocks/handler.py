@@ -49,12 +49,11 @@ def _lock() -> Text:
     to.begin("void @lock(ptr %lists)")
     to.into("look")
     pair = to.op(f"cmpxchg ptr {to.at('%lists', LOCK)}, i64 0, i64 1 acq_rel monotonic, align 8")
-    to.branch(to.op(f"extractvalue {{ i64, i1 }} {pair}, 1"), "mine", "rest")
-    to.label("rest")
+    with to.when(to.op(f"extractvalue {{ i64, i1 }} {pair}, 1")):
+        to.give()
     to.op("call i32 @sched_yield()")
     to.go("look")
-    to.label("mine")
-    to.end()
+    to.lines.append("}")
     return to
 
 
@@ -66,62 +65,38 @@ def _unlock() -> Text:
     return to
 
 
-def _each(to: Text, name: str, count: str, before: str, after: str) -> str:
-    """Open a loop over a count. Its body ends with a jump to label `name_next`; the text continues at label `after`."""
-    to.go(name)
-    to.label(name)
-    to.lines.append(f"  %{name}_i = phi i64 [ 0, %{before} ], [ %{name}_j, %{name}_next ]")
-    to.branch(to.op(f"icmp slt i64 %{name}_i, {count}"), f"{name}_turn", after)
-    to.label(f"{name}_next")
-    to.lines.append(f"  %{name}_j = add i64 %{name}_i, 1")
-    to.go(name)
-    to.label(f"{name}_turn")
-    return f"%{name}_i"
-
-
 def _perform() -> Text:
     """`perform(lists, addresses, count)`: run all lists on arrays at these addresses. The caller holds the lock."""
     to = Text("p")
     to.begin("void @perform(ptr %lists, ptr %addresses, i64 %count)")
     to.do(f"%job = alloca [{JOB // 8} x i64], align 64")
-    each, members = to.load("ptr", "%lists", THREADS), to.load("i64", "%lists", MEMBERS)
+    threads, members = to.load("ptr", "%lists", THREADS), to.load("i64", "%lists", MEMBERS)
     helpers = to.load("i64", to.load("ptr", "%lists", HELPERS))
     first, phases = to.load("ptr", "%lists", LISTS), to.load("i64", "%lists", PHASES)
-    member = _each(to, "member", members, "entry", "told")
-    bases = to.load("ptr", each, member, "ptr")
-    array = _each(to, "array", "%count", "member_turn", "member_next")
-    address = to.load("i64", "%addresses", array, "i64")
-    to.store("i64", address, bases, to.op(f"add i64 {array}, 2"), "i64")
-    to.go("array_next")
-    to.label("told")
-    phase = _each(to, "phase", phases, "told", "over")
-    here = to.at(first, to.op(f"mul i64 {phase}, 24"))
-    tasks, starts, calls = (to.load("i64", here, 8 * k) for k in range(3))
-    work = to.load("ptr", "%lists", WORK)
-    for word in range(JOB // 8):
-        to.store("i64", 0, "%job", 8 * word)
-    for value, offset in ((tasks, TASKS), (starts, STARTS), (calls, CALLS)):
-        to.store("i64", value, "%job", offset)
-    to.store("ptr", work, "%job", TAKE)
-    to.store("ptr", each, "%job", BASES)
-    wanted = to.op(f"sub i64 {_least(to, tasks, members)}, 1")
-    wanted = _least(to, wanted, helpers)
-    to.branch(to.op(f"icmp sgt i64 {wanted}, 0"), "shared", "alone")
-    to.label("shared")
-    group = to.load("ptr", "%lists", TEAM)
-    share = to.load("ptr", group)
-    to.do(f"call void {share}(ptr {group}, ptr %job, i64 {helpers}, i64 {wanted})")
-    to.go("phase_next")
-    to.label("alone")
-    to.do(f"call void {work}(ptr %job)")
-    to.go("phase_next")
-    to.label("over")
+    with to.each(members) as member:
+        bases = to.load("ptr", threads, member, "ptr")
+        with to.each("%count") as array:
+            address = to.load("i64", "%addresses", array, "i64")
+            to.store("i64", address, bases, to.op(f"add i64 {array}, 2"), "i64")
+    work, group = to.load("ptr", "%lists", WORK), to.load("ptr", "%lists", TEAM)
+    with to.each(phases) as phase:
+        here = to.at(first, to.op(f"mul i64 {phase}, 24"))
+        tasks, starts, calls = (to.load("i64", here, 8 * k) for k in range(3))
+        for word in range(JOB // 8):
+            to.store("i64", 0, "%job", 8 * word)
+        for value, offset in ((tasks, TASKS), (starts, STARTS), (calls, CALLS)):
+            to.store("i64", value, "%job", offset)
+        to.store("ptr", work, "%job", TAKE)
+        to.store("ptr", threads, "%job", BASES)
+        wanted = to.smaller(to.op(f"sub i64 {to.smaller(tasks, members)}, 1"), helpers)
+        shared = to.op(f"icmp sgt i64 {wanted}, 0")
+        with to.when(shared):
+            share = to.load("ptr", group)
+            to.do(f"call void {share}(ptr {group}, ptr %job, i64 {helpers}, i64 {wanted})")
+        with to.when(to.op(f"xor i1 {shared}, true")):
+            to.do(f"call void {work}(ptr %job)")
     to.end()
     return to
-
-
-def _least(to: Text, a: str, b: str) -> str:
-    return to.op(f"select i1 {to.op(f'icmp slt i64 {a}, {b}')}, i64 {a}, i64 {b}")
 
 
 def _handler() -> Text:
@@ -131,30 +106,28 @@ def _handler() -> Text:
     to.do("%failure = alloca [4 x i64]")
     to.do(f"%addresses = alloca [{MAX_ARRAYS} x i64]")
     to.do(f"%bytes = alloca [{MAX_ARRAYS} x i64]")
+    found, states = to.variable("ptr", "null"), to.variable("i64", 1)
     answer_metadata(to, traits=0)
     token, size, inputs, outputs = (attribute(to, k) for k in range(4))
-    entry = _each(to, "entry_of", str(MAX_LISTS), "execute", "gone")
-    lists = to.at("@entries", to.op(f"mul i64 {entry}, {ENTRY}"))
-    to.branch(to.op(f"icmp eq i64 {to.load('i64', lists, TOKEN)}, {token}"), "found", "entry_of_next")
-    to.label("gone")
+    with to.each(MAX_LISTS) as entry:
+        lists = to.at("@entries", to.op(f"mul i64 {entry}, {ENTRY}"))
+        with to.when(to.op(f"icmp eq i64 {to.load('i64', lists, TOKEN)}, {token}")):
+            to.store("ptr", lists, found)
+            to.go("found")
+    to.into("gone")
     refuse(to, NOT_FOUND, "@gone")
     to.label("found")
+    lists = to.load("ptr", found)
     to.do(f"call void @lock(ptr {lists})")
-    to.branch(to.op(f"icmp eq i64 {to.load('i64', lists, TOKEN)}, {token}"), "held", "lost")
-    to.label("lost")
-    to.do(f"call void @unlock(ptr {lists})")
-    to.go("gone")
-    to.label("held")
+    with to.when(to.op(f"icmp ne i64 {to.load('i64', lists, TOKEN)}, {token}")):
+        to.do(f"call void @unlock(ptr {lists})")
+        to.go("gone")
     given, made = operands(to), results(to)
     first = to.load("ptr", given)
     dims, axes = to.load("ptr", first, 40), to.op(f"sub i64 {to.load('i64', first, 32)}, 1")
-    to.do("%states = alloca i64")
-    to.store("i64", 1, "%states")
-    axis = _each(to, "axis", axes, "held", "counted")
-    to.store("i64", to.op(f"mul i64 {to.load('i64', '%states')}, {to.load('i64', dims, axis, 'i64')}"), "%states")
-    to.go("axis_next")
-    to.label("counted")
-    states, total = to.load("i64", "%states"), to.op(f"add i64 {inputs}, {outputs}")
+    with to.each(axes) as axis:
+        to.store("i64", to.op(f"mul i64 {to.load('i64', states)}, {to.load('i64', dims, axis, 'i64')}"), states)
+    count, total = to.load("i64", states), to.op(f"add i64 {inputs}, {outputs}")
 
     def buffer(number: str) -> str:
         """The operand or result with this number; operands come first."""
@@ -163,30 +136,22 @@ def _handler() -> Text:
         own = to.op(f"select i1 {is_given}, i64 {number}, i64 {to.op(f'sub i64 {number}, {inputs}')}")
         return to.load("ptr", of, own, "ptr")
 
-    some = to.op(f"select i1 {to.op(f'icmp sgt i64 {states}, 0')}, i64 {states}, i64 1")
-    sized = _each(to, "sized", total, "counted", "measured")
-    measured = buffer(sized)
-    dims, axes = to.load("ptr", measured, 40), to.load("i64", measured, 32)
-    to.store("i64", size, "%bytes", sized, "i64")
-    axis = _each(to, "dim", axes, "sized_turn", "dims_done")
-    whole = to.op(f"mul i64 {to.load('i64', '%bytes', sized, 'i64')}, {to.load('i64', dims, axis, 'i64')}")
-    to.store("i64", whole, "%bytes", sized, "i64")
-    to.go("dim_next")
-    to.label("dims_done")
-    whole = to.load("i64", "%bytes", sized, "i64")
-    to.store("i64", to.op(f"udiv i64 {whole}, {some}"), "%bytes", sized, "i64")
-    to.go("sized_next")
-    to.label("measured")
-    state = _each(to, "state", states, "measured", "over")
-    array = _each(to, "array", total, "state_turn", "ready")
-    before = to.op(f"mul i64 {state}, {to.load('i64', '%bytes', array, 'i64')}")
-    place = to.at(to.load("ptr", buffer(array), 24), before)
-    to.store("ptr", place, "%addresses", array, "i64")
-    to.go("array_next")
-    to.label("ready")
-    to.do(f"call void @perform(ptr {lists}, ptr %addresses, i64 {total})")
-    to.go("state_next")
-    to.label("over")
+    some = to.larger(count, 1)
+    with to.each(total) as number:
+        measured = buffer(number)
+        dims, axes = to.load("ptr", measured, 40), to.load("i64", measured, 32)
+        to.store("i64", size, "%bytes", number, "i64")
+        with to.each(axes) as axis:
+            whole = to.op(f"mul i64 {to.load('i64', '%bytes', number, 'i64')}, {to.load('i64', dims, axis, 'i64')}")
+            to.store("i64", whole, "%bytes", number, "i64")
+        whole = to.load("i64", "%bytes", number, "i64")
+        to.store("i64", to.op(f"udiv i64 {whole}, {some}"), "%bytes", number, "i64")
+    with to.each(count) as state:
+        with to.each(total) as array:
+            before = to.op(f"mul i64 {state}, {to.load('i64', '%bytes', array, 'i64')}")
+            place = to.at(to.load("ptr", buffer(array), 24), before)
+            to.store("ptr", place, "%addresses", array, "i64")
+        to.do(f"call void @perform(ptr {lists}, ptr %addresses, i64 {total})")
     to.do(f"call void @unlock(ptr {lists})")
     to.end("ptr null")
     return to

@@ -84,24 +84,19 @@ def _work() -> str:
     tasks, starts, calls = (to.load(kind, "%job", at) for kind, at in (("i64", TASKS), ("ptr", STARTS), ("ptr", CALLS)))
     to.into("take_task")
     task = to.op(f"atomicrmw add ptr {to.at('%job', NEXT)}, i64 1 monotonic")
-    to.branch(to.op(f"icmp slt i64 {task}, {tasks}"), "task", "done")
-    to.label("task")
+    with to.when(to.op(f"icmp sge i64 {task}, {tasks}")):
+        to.give()
     begin, end = (to.load("i64", starts, t, "i64") for t in (task, to.op(f"add i64 {task}, 1")))
-    to.into("check")
-    to.lines.append(f"  %c = phi i64 [ {begin}, %task ], [ %d, %call ]")
-    to.branch(to.op(f"icmp slt i64 %c, {end}"), "call", "take_task")
-    to.label("call")
-    record = to.at(calls, to.op(f"mul i64 %c, {WORDS}"), "i64")
-    for k in range(MAX_OPERANDS):
-        operand = to.load("i64", record, 2 + k, "i64")
-        base = to.load("i64", bases, to.op(f"lshr i64 {operand}, {KIND}"), "i64")
-        inside = to.op(f"and i64 {operand}, {(1 << KIND) - 1}")
-        to.store("i64", to.op(f"add i64 {base}, {inside}"), "%operands", k, "i64")
-    to.do(f"call void {to.load('ptr', record)}(ptr %operands, i64 {to.load('i64', record, 1, 'i64')})")
-    to.lines.append("  %d = add i64 %c, 1")
-    to.go("check")
-    to.label("done")
-    to.end()
+    with to.each(end, begin) as number:
+        record = to.at(calls, to.op(f"mul i64 {number}, {WORDS}"), "i64")
+        for k in range(MAX_OPERANDS):
+            operand = to.load("i64", record, 2 + k, "i64")
+            base = to.load("i64", bases, to.op(f"lshr i64 {operand}, {KIND}"), "i64")
+            inside = to.op(f"and i64 {operand}, {(1 << KIND) - 1}")
+            to.store("i64", to.op(f"add i64 {base}, {inside}"), "%operands", k, "i64")
+        to.do(f"call void {to.load('ptr', record)}(ptr %operands, i64 {to.load('i64', record, 1, 'i64')})")
+    to.go("take_task")
+    to.lines.append("}")
     return str(to)
 
 

@@ -1,6 +1,5 @@
 """Moves of data between blocks, as LLVM text: gather, scatter, add, fold, wait."""
 
-from collections.abc import Callable
 from itertools import product
 from typing import NamedTuple
 
@@ -48,20 +47,6 @@ def _open(name: str, operands: int) -> tuple[Text, list[str]]:
     return to, [to.load("ptr", "%operands", 8 * k) for k in range(operands)]
 
 
-def _each(to: Text, body: Callable[[str], None], after: Callable[[], None] | None = None) -> str:
-    """A loop of `body(number)` over the count, then `after`. The function is complete then."""
-    to.branch(to.op("icmp sgt i64 %count, 0"), "turn", "done")
-    to.label("turn")
-    to.lines.append("  %i = phi i64 [ 0, %entry ], [ %next, %turn ]")
-    body("%i")
-    to.lines.append("  %next = add i64 %i, 1")
-    to.branch(to.op("icmp slt i64 %next, %count"), "turn", "done")
-    to.label("done")
-    if after:
-        after()
-    return _closed(to)
-
-
 def _closed(to: Text) -> str:
     """End the function; return its text with its declarations."""
     to.end()
@@ -76,8 +61,7 @@ def _take(emitter: Emitter, group: FieldGroup) -> str:
     to, (rows, target, *sources) = _open(group.named("take"), 2 + group.count)
     width, real, scalar = emitter.width, emitter.real, emitter.scalar
     indices, truth = (emitter.vector(kind) for kind in ("i32", "i1"))
-
-    def turn(i: str) -> None:
+    with to.each("%count") as i:
         first = to.op(f"mul i64 {i}, {width}")
         where = to.load(indices, rows, first, "i32", ", align 4")
         present = to.op(f"icmp sge {indices} {where}, zeroinitializer")
@@ -91,8 +75,7 @@ def _take(emitter: Emitter, group: FieldGroup) -> str:
             value = to.op(f"select {truth} {present}, {real} {value}, {real} zeroinitializer")
             cell = to.op(f"add i64 {to.op(f'mul i64 {first}, {group.of}')}, {a * width}")
             to.store(real, value, target, cell, scalar, f", align {emitter.dtype.itemsize}")
-
-    return _each(to, turn)
+    return _closed(to)
 
 
 def _take_along(emitter: Emitter, group: FieldGroup) -> str:
@@ -103,8 +86,7 @@ def _take_along(emitter: Emitter, group: FieldGroup) -> str:
     to, (rows, target, *sources) = _open(group.named("take_along"), 2 + group.count)
     width, real, scalar, align = emitter.width, emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}"
     first = [to.op(f"sext i32 {to.load('i32', rows, k, 'i32')} to i64") for k in range(width)]
-
-    def turn(i: str) -> None:
+    with to.each("%count") as i:
         line = to.op(f"mul i64 {i}, {width}")
         places = [to.op(f"add i64 {f}, {line}") for f in first]
         for source, place in product(sources, places):  # lanes are too short for the hardware prefetcher
@@ -115,8 +97,7 @@ def _take_along(emitter: Emitter, group: FieldGroup) -> str:
                 at = to.op(f"add i64 {line}, {k}")
                 cell = to.op(f"add i64 {to.op(f'mul i64 {at}, {group.of * width}')}, {a * width}")
                 to.store(real, value, target, cell, scalar, align)
-
-    return _each(to, turn)
+    return _closed(to)
 
 
 def _put_along(emitter: Emitter, group: FieldGroup) -> str:
@@ -124,8 +105,7 @@ def _put_along(emitter: Emitter, group: FieldGroup) -> str:
     to, (rows, source, *targets) = _open(group.named("put_along"), 2 + group.count)
     width, real, scalar, align = emitter.width, emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}"
     first = [to.op(f"sext i32 {to.load('i32', rows, k, 'i32')} to i64") for k in range(width)]
-
-    def turn(i: str) -> None:
+    with to.each("%count") as i:
         line = to.op(f"mul i64 {i}, {width}")
         lines = [to.op(f"mul i64 {to.op(f'add i64 {line}, {k}')}, {group.of * width}") for k in range(width)]
         for a, target in enumerate(targets):
@@ -133,8 +113,7 @@ def _put_along(emitter: Emitter, group: FieldGroup) -> str:
             lanes = transposed(to, real, [to.load(real, source, c, scalar, align) for c in cells])
             for f, value in zip(first, lanes, strict=True):
                 to.store(real, value, target, to.op(f"add i64 {f}, {line}"), scalar, align)
-
-    return _each(to, turn)
+    return _closed(to)
 
 
 def _put(emitter: Emitter, group: FieldGroup) -> str:
@@ -144,8 +123,7 @@ def _put(emitter: Emitter, group: FieldGroup) -> str:
     indices, truth, pointers = (emitter.vector(kind) for kind in ("i32", "i1", "ptr"))
     scatter = f"void @llvm.masked.scatter.v{width}f{emitter.bits}.v{width}p0"
     to.declare(f"{scatter}({real}, {pointers}, i32, {truth})")
-
-    def turn(i: str) -> None:
+    with to.each("%count") as i:
         first = to.op(f"mul i64 {i}, {width}")
         where = to.load(indices, rows, first, "i32", ", align 4")
         wide = to.op(f"sext {indices} {where} to {emitter.vector('i64')}")
@@ -155,16 +133,14 @@ def _put(emitter: Emitter, group: FieldGroup) -> str:
             value = to.load(real, source, cell, scalar, f", align {size}")
             cells = to.op(f"getelementptr {scalar}, ptr {target}, {emitter.vector('i64')} {wide}")
             to.do(f"call {scatter}({real} {value}, {pointers} {cells}, i32 {size}, {truth} {present})")
-
-    return _each(to, turn)
+    return _closed(to)
 
 
 def _add(emitter: Emitter, numbers: int) -> str:
     """Operands: a base and (count,) byte offsets of source cells; a base and offsets of the cells they are added to."""
     to, (base, offsets, target, target_offsets) = _open(f"add{numbers}", 4)
     scalar = emitter.scalar
-
-    def turn(i: str) -> None:
+    with to.each("%count") as i:
         source = to.at(base, to.load("i64", offsets, i, "i64"))
         cell = to.at(target, to.load("i64", target_offsets, i, "i64"))
         for k in range(numbers):
@@ -173,22 +149,19 @@ def _add(emitter: Emitter, numbers: int) -> str:
                 f"fadd {scalar} {to.load(scalar, place)}, {to.load(scalar, source, k * emitter.width, scalar)}"
             )
             to.store(scalar, sum_, place)
-
-    return _each(to, turn)
+    return _closed(to)
 
 
 def _fetch(emitter: Emitter, numbers: int) -> str:
     """Operands: a base and (count,) byte offsets of cells; the place where they go side by side, one cell to a lane."""
     to, (base, offsets, target) = _open(f"fetch{numbers}", 3)
     scalar = emitter.scalar
-
-    def turn(i: str) -> None:
+    with to.each("%count") as i:
         source = to.at(base, to.load("i64", offsets, i, "i64"))
         for k in range(numbers):
             value = to.load(scalar, source, k * emitter.width, scalar)
             to.store(scalar, value, target, to.op(f"add i64 {i}, {k * emitter.width}"), scalar)
-
-    return _each(to, turn)
+    return _closed(to)
 
 
 def _fold(emitter: Emitter, numbers: int) -> str:
@@ -197,57 +170,48 @@ def _fold(emitter: Emitter, numbers: int) -> str:
     real, scalar, align, width = emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}", emitter.width
     for k in range(numbers):
         to.store(real, "zeroinitializer", target, k * width, scalar, align)
-
-    def turn(i: str) -> None:
+    with to.each("%count") as i:
         first = to.op(f"mul i64 {i}, {numbers * width}")
         for k in range(numbers):
             value = to.load(real, cells, to.op(f"add i64 {first}, {k * width}"), scalar, align)
             total = to.op(f"fadd {real} {to.load(real, target, k * width, scalar, align)}, {value}")
             to.store(real, total, target, k * width, scalar, align)
-
-    def over_lanes() -> None:
-        for k in range(numbers):
-            whole = to.load(real, target, k * width, scalar, align)
-            lanes = [to.op(f"extractelement {real} {whole}, i32 {lane}") for lane in range(width)]
-            total = lanes[0]
-            for lane in lanes[1:]:
-                total = to.op(f"fadd {scalar} {total}, {lane}")
-            for lane in range(width):
-                to.store(scalar, total, target, k * width + lane, scalar)
-
-    return _each(to, turn, over_lanes)
+    for k in range(numbers):
+        whole = to.load(real, target, k * width, scalar, align)
+        lanes = [to.op(f"extractelement {real} {whole}, i32 {lane}") for lane in range(width)]
+        total = lanes[0]
+        for lane in lanes[1:]:
+            total = to.op(f"fadd {scalar} {total}, {lane}")
+        for lane in range(width):
+            to.store(scalar, total, target, k * width + lane, scalar)
+    return _closed(to)
 
 
 def _vectors(emitter: Emitter, sources: int) -> str:
     """Operands: one array of vectors, or two; the array that receives the copy of one, or the sum of two."""
     to, (*given, target) = _open(("copy", "sum")[sources - 1], sources + 1)
     real, scalar, align = emitter.real, emitter.scalar, f", align {emitter.dtype.itemsize}"
-
-    def turn(i: str) -> None:
+    with to.each("%count") as i:
         at = to.op(f"mul i64 {i}, {emitter.width}")
         values = [to.load(real, x, at, scalar, align) for x in given]
         total = values[0] if sources == 1 else to.op(f"fadd {real} {values[0]}, {values[1]}")
         to.store(real, total, target, at, scalar, align)
-
-    return _each(to, turn)
+    return _closed(to)
 
 
 def _wait() -> str:
     """Wait for a flag. Operands: the flag; the value to wait for. A thread with an earlier task will set it."""
     to, (flag, wanted) = _open("wait", 2)
     to.declare("i32 @sched_yield()")
-    value = to.load("i64", wanted)
+    value, looks = to.load("i64", wanted), to.variable("i64", 0)
     to.into("look")
-    to.lines.append("  %looks = phi i64 [ 0, %entry ], [ %more, %again ], [ %more, %rest ]")
     seen = to.op(f"load atomic i64, ptr {flag} acquire, align 8")
-    to.lines.append("  %more = add i64 %looks, 1")
-    to.branch(to.op(f"icmp eq i64 {seen}, {value}"), "done", "again")
-    to.label("again")
-    to.branch(to.op(f"icmp slt i64 %more, {tuning.BLOCK_LOOKS}"), "look", "rest")
-    to.label("rest")  # The other thread may have no core: let it run.
-    to.op("call i32 @sched_yield()")
-    to.go("look")
-    to.label("done")
+    with to.when(to.op(f"icmp ne i64 {seen}, {value}")):
+        more = to.op(f"add i64 {to.load('i64', looks)}, 1")
+        to.store("i64", more, looks)
+        with to.when(to.op(f"icmp sge i64 {more}, {tuning.BLOCK_LOOKS}")):
+            to.op("call i32 @sched_yield()")  # The other thread may have no core: let it run.
+        to.go("look")
     return _closed(to)
 
 

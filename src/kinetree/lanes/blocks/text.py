@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import tuning
 from ..llvm.emit import Emitter
-from ..walks.text import begin_turns, carry, end_turns, traced
+from ..walks.text import each_turn, traced
 from ..walks.walk import Walk
 
 NOWHERE = (-1, 0)  # the place of a field that is not stored, because the walk does not use it
@@ -48,9 +48,9 @@ class BlockText:
         counts = (1, len(self.walk.widths), bool(block.taken), 1, len(block.widths), block.ends)
         operands = iter([to.load("ptr", "%operands", 8 * k) for k in range(sum(counts))])
         (start,), streams, taken, (rows,), results, final = ([next(operands) for _ in range(n)] for n in counts)
-        begin = [self._read(start, str(k * width)) for k in range(self.walk.state.num_leaves)]
-        new = self._turns(begin, streams, taken, rows, results)
-        for k, value in enumerate(new if block.ends else ()):
+        carried = [self._read(start, str(k * width)) for k in range(self.walk.state.num_leaves)]
+        self._turns(carried, streams, taken, rows, results)
+        for k, value in enumerate(carried if block.ends else ()):
             self._write(final[0], str(k * width), value)
         to.end()
 
@@ -70,33 +70,27 @@ class BlockText:
         index = to.load(kind, rows, to.op(f"mul i64 {turn}, {to.width}"), "i32", ", align 4")
         return to.op(f"icmp sge {kind} {index}, zeroinitializer")
 
-    def _turns(
-        self, start: list[str], streams: list[str], taken: list[str], rows: str, results: list[str]
-    ) -> list[str]:
+    def _turns(self, carried: list[str], streams: list[str], taken: list[str], rows: str, results: list[str]) -> None:
+        """The loop; `carried` are the states before it, and then those after it."""
         to, walk, width = self.to, self.walk, self.to.width
-        carried, place = begin_turns(to, len(start))
-        turn = to.op(f"sub i64 {to.op('sub i64 %turns, 1')}, %t") if walk.reverse else "%t"
+        with each_turn(to, carried, walk.reverse) as turn:
+            later = to.op(f"add i64 {turn}, {-tuning.PREFETCH_TURNS if walk.reverse else tuning.PREFETCH_TURNS}")
 
-        def cell(fields: int, field: int, at: str = turn) -> str:
-            return to.op(f"add i64 {to.op(f'mul i64 {at}, {fields * width}')}, {field * width}")
+            def cell(fields: int, field: int, at: str = turn) -> str:
+                return to.op(f"add i64 {to.op(f'mul i64 {at}, {fields * width}')}, {field * width}")
 
-        later = to.op(f"add i64 {turn}, {-tuning.PREFETCH_TURNS if walk.reverse else tuning.PREFETCH_TURNS}")
-        values = list(carried)
-        for array, field in walk.fields:
-            if (array, field) == NOWHERE:
-                values.append(to.number(0.0))
-                continue
-            to.prefetch(to.at(streams[array], cell(walk.widths[array], field, later), to.scalar))
-            values.append(self._read(streams[array], cell(walk.widths[array], field)))
-        values += [self._read(taken[0], cell(self.block.arrays, field)) for field in self.block.taken]
-        found = to.jaxpr(traced(walk, to.dtype), [*values, self._exist(rows, turn)])
-        new, found = found[: len(start)], found[len(start) :]
-        carry(to, carried, place, start, new)
-        for (array, field), value in zip(self.block.results, found, strict=True):
-            self._write(results[array], cell(self.block.widths[array], field), value)
-        to.go("next")
-        end_turns(to)
-        return new
+            values = list(carried)
+            for array, field in walk.fields:
+                if (array, field) == NOWHERE:
+                    values.append(to.number(0.0))
+                    continue
+                to.prefetch(to.at(streams[array], cell(walk.widths[array], field, later), to.scalar))
+                values.append(self._read(streams[array], cell(walk.widths[array], field)))
+            values += [self._read(taken[0], cell(self.block.arrays, field)) for field in self.block.taken]
+            found = to.jaxpr(traced(walk, to.dtype), [*values, self._exist(rows, turn)])
+            carried[:], found = found[: len(carried)], found[len(carried) :]
+            for (array, field), value in zip(self.block.results, found, strict=True):
+                self._write(results[array], cell(self.block.widths[array], field), value)
 
 
 @dataclass(frozen=True)
@@ -121,25 +115,20 @@ class TreeScanText:
         to = self.to = Emitter(1, dtype)
         to.begin(f"void @{scan.name}(ptr %operands, i64 %count)")
         order, parents, states, *arrays = (to.load("ptr", "%operands", 8 * k) for k in range(3 + len(walk.widths)))
-        to.branch(to.op("icmp sgt i64 %count, 0"), "turn", "done")
-        to.label("turn")
-        to.begin_block()
-        to.lines.append("  %i = phi i64 [ 0, %entry ], [ %next, %turn ]")
-        at = to.op(f"sub i64 {to.op('sub i64 %count, 1')}, %i") if walk.reverse else "%i"
-        element, parent = (to.op(f"sext i32 {to.load('i32', p, at, 'i32')} to i64") for p in (order, parents))
         count = walk.state.num_leaves
-        source, target = (element, parent) if walk.reverse else (parent, element)
-        state = [to.load(to.scalar, self._cell(states, source, count, k)) for k in range(count)]
-        fields = [to.load(to.scalar, self._cell(arrays[a], source, walk.widths[a], f)) for a, f in walk.fields]
-        new = to.jaxpr(traced(walk, dtype), [*state, *fields, "1"])
-        for k, value in enumerate(new):
-            cell = self._cell(states, target, count, k)
-            if walk.reverse:
-                value = to.op(f"fadd {to.scalar} {to.load(to.scalar, cell)}, {value}")
-            to.store(to.scalar, value, cell)
-        to.lines.append("  %next = add i64 %i, 1")
-        to.branch(to.op("icmp slt i64 %next, %count"), "turn", "done")
-        to.label("done")
+        with to.each("%count") as number:
+            to.begin_block()
+            at = to.op(f"sub i64 {to.op('sub i64 %count, 1')}, {number}") if walk.reverse else number
+            element, parent = (to.op(f"sext i32 {to.load('i32', p, at, 'i32')} to i64") for p in (order, parents))
+            source, target = (element, parent) if walk.reverse else (parent, element)
+            state = [to.load(to.scalar, self._cell(states, source, count, k)) for k in range(count)]
+            fields = [to.load(to.scalar, self._cell(arrays[a], source, walk.widths[a], f)) for a, f in walk.fields]
+            new = to.jaxpr(traced(walk, dtype), [*state, *fields, "1"])
+            for k, value in enumerate(new):
+                cell = self._cell(states, target, count, k)
+                if walk.reverse:
+                    value = to.op(f"fadd {to.scalar} {to.load(to.scalar, cell)}, {value}")
+                to.store(to.scalar, value, cell)
         to.end()
 
     def _cell(self, base: str, element: str, fields: int, field: int) -> str:

@@ -51,13 +51,10 @@ class BlockWriter(LoopWriter):
             return
         numbers, count, _ = self.lists[loop.follows]
         most = to.load("i64", count)
-
-        def turn(place: str) -> None:
+        with to.each(most) as place:
             place = self._from_end(place, most) if loop.backward else place
             number = to.op(f"zext i32 {to.load('i32', numbers, place, 'i32')} to i64")
             self._one_turn(k, self._from_end(number, arrays[2]) if loop.backward else number, arrays)
-
-        self._counted(f"loop{k}", most, turn)
 
     def _from_end(self, number: str, count: str) -> str:
         """A place counted from the other end."""
@@ -67,36 +64,26 @@ class BlockWriter(LoopWriter):
         """Write all turns of loop k in groups: first the sines and cosines of a group, then all else."""
         to, (constants, table, turns) = self.to, arrays
         count, align = len(sines.jaxpr.outvars), f"align {self.size * to.width}"
-        room = f"%ahead{k}_room"
-        to.lines.insert(to.lines.index("entry:") + 1, f"  {room} = alloca [{TURNS * count} x {to.real}], {align}")
-        to.declare("i64 @llvm.smin.i64(i64, i64)")
+        room = to.variable(f"[{TURNS * count} x {to.real}]", extra=f", {align}")
 
-        def some(part: str) -> None:
+        def room_of(n: str) -> list[str]:
+            start = to.at(room, to.op(f"mul i64 {n}, {count}"), to.real)
+            return [to.at(start, i, to.real) for i in range(count)]
+
+        parts = to.op(f"sdiv i64 {to.op(f'add i64 {turns}, {TURNS - 1}')}, {TURNS}")
+        with to.each(parts) as part:
             first = to.op(f"mul i64 {part}, {TURNS}")
-            left = to.op(f"sub i64 {turns}, {first}")
-            these = to.op(f"call i64 @llvm.smin.i64(i64 {left}, i64 {TURNS})")
-
-            def room_of(n: str) -> list[str]:
-                start = to.at(room, to.op(f"mul i64 {n}, {count}"), to.real)
-                return [to.at(start, i, to.real) for i in range(count)]
-
-            def angles(n: str) -> None:
+            these = to.smaller(to.op(f"sub i64 {turns}, {first}"), TURNS)
+            with to.each(these) as n:
                 number = to.op(f"add i64 {first}, {n}")
                 self._take_row(k, number, table)
                 found = to.jaxpr(sines, self._given(k, number, constants))
                 for place, value in zip(room_of(n), found, strict=True):
                     to.do(f"store {to.real} {value}, ptr {place}, {align}")
-
-            def turn(n: str) -> None:
+            with to.each(these) as n:
                 self.sines = rest, [to.op(f"load {to.real}, ptr {place}, {align}") for place in room_of(n)]
                 self._one_turn(k, to.op(f"add i64 {first}, {n}"), arrays)
                 self.sines = None
-
-            self._counted(f"ahead{k}", these, angles)
-            self._counted(f"loop{k}", these, turn)
-
-        parts = to.op(f"sdiv i64 {to.op(f'add i64 {turns}, {TURNS - 1}')}, {TURNS}")
-        self._counted(f"parts{k}", parts, some)
 
     def step(self, k: int, given: list[Any]) -> None:
         """Write the step of loop k, in an order that needs few registers. A step that searches has its own memory."""

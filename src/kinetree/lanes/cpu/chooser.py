@@ -16,7 +16,7 @@ from ..kept.once import once
 from ..llvm.text import Caller, declared, module_of
 from .arrays import HEADER
 from .host import MachineCode, loaded
-from .interpreter import METH_FASTCALL, METH_KEYWORDS, builtin_of, counted, has_functions
+from .interpreter import METH_FASTCALL, METH_KEYWORDS, builtin_of, has_functions
 
 API = {
     "PyTuple_GetItem": "ptr (ptr, i64)",
@@ -40,94 +40,69 @@ def _chooser_text() -> Caller:
     to = Caller("c", API)
     to.begin("ptr @chooser(ptr %self, ptr %given, i64 %count, ptr %words)")
     to.do(f"%values = alloca [{MAX_ARGUMENTS} x ptr]")
+    known, plain, wanted = to.variable("i1"), to.variable("i1"), to.variable("ptr")
     record = to.call("PyLong_AsVoidPtr", f"ptr {to.call('PyTuple_GetItem', 'ptr %self', 'i64 0')}")
     most, given, every = (to.load("i64", record, x) for x in (POSITIONAL, ARRAYS, PARAMETERS))
     names, nothing = to.at(record, NAMES), to.load("ptr", record, ABSENT)
     usual = to.at(names, every, "ptr")
-    to.require(to.op(f"icmp ule i64 %count, {most}"), "positional", "refuse")
-
-    def begin(k: str) -> None:
+    to.require(to.op(f"icmp ule i64 %count, {most}"), otherwise="refuse")
+    with to.each(every) as k:
         to.store("ptr", to.load("ptr", usual, k, "ptr"), "%values", k, "ptr")
-
-    def copy(k: str) -> None:
+    with to.each("%count") as k:
         to.store("ptr", to.load("ptr", "%given", k, "ptr"), "%values", k, "ptr")
-
-    counted(to, "begins", every, begin)
-    counted(to, "copies", "%count", copy)
-    to.branch(to.op("icmp eq ptr %words, null"), "ready", "keywords")
-    to.label("keywords")
-    more = to.load("i64", "%words", HEADER)  # the size of a tuple
-
-    def word(k: str) -> None:
-        own = to.call("PyTuple_GetItem", "ptr %words", f"i64 {k}")
-        value = to.load("ptr", "%given", to.op(f"add i64 %count, {k}"), "ptr")
-        to.store("i1", "false", "%known")
-
-        def compare(n: str) -> None:
-            to.branch(to.op(f"icmp eq ptr {to.load('ptr', names, n, 'ptr')}, {own}"), "same", "differs")
-            to.label("same")
-            to.require(to.op(f"icmp sge i64 {n}, %count"), "new", "refuse")
-            to.store("ptr", value, "%values", n, "ptr")
-            to.store("i1", "true", "%known")
-            to.into("differs")
-
-        counted(to, "looks", every, compare)
-        to.require(to.load("i1", "%known"), "named", "refuse")
-
-    to.lines.insert(to.lines.index("entry:") + 1, "  %known = alloca i1")
-    counted(to, "word", more, word)
-    to.into("ready")
-    to.require(to.op(f"icmp ne ptr {to.load('ptr', '%values')}, null"), "first", "refuse")
+    with to.when(to.op("icmp ne ptr %words, null")):
+        size = to.load("i64", "%words", HEADER)  # of a tuple
+        with to.each(size) as k:
+            own = to.call("PyTuple_GetItem", "ptr %words", f"i64 {k}")
+            value = to.load("ptr", "%given", to.op(f"add i64 %count, {k}"), "ptr")
+            to.store("i1", "false", known)
+            with to.each(every) as n, to.when(to.op(f"icmp eq ptr {to.load('ptr', names, n, 'ptr')}, {own}")):
+                to.require(to.op(f"icmp sge i64 {n}, %count"), otherwise="refuse")
+                to.store("ptr", value, "%values", n, "ptr")
+                to.store("i1", "true", known)
+            to.require(to.load("i1", known), otherwise="refuse")
+    to.require(to.op(f"icmp ne ptr {to.load('ptr', '%values')}, null"), otherwise="refuse")
     # The key: the facts, and whether the last array is given.
     last = to.load("ptr", "%values", to.op(f"sub i64 {given}, 1"), "ptr")
     without = to.op(f"icmp eq ptr {last}, {nothing}")
-    to.lines.insert(to.lines.index("entry:") + 1, "  %plain = alloca i1")
-    to.store("i1", without, "%plain")
+    to.store("i1", without, plain)
     facts = to.op(f"sub i64 {every}, {given}")
-
-    def is_usual(k: str) -> None:
+    with to.each(facts) as k:
         n = to.op(f"add i64 {given}, {k}")
         same = to.op(f"icmp eq ptr {to.load('ptr', '%values', n, 'ptr')}, {to.load('ptr', usual, n, 'ptr')}")
-        to.store("i1", to.op(f"and i1 {same}, {to.load('i1', '%plain')}"), "%plain")
-
-    counted(to, "usuals", facts, is_usual)
-    to.branch(to.load("i1", "%plain"), "as_usual", "other")
+        to.store("i1", to.op(f"and i1 {same}, {to.load('i1', plain)}"), plain)
+    to.store("ptr", to.load("ptr", record, USUAL), wanted)
+    to.branch(to.load("i1", plain), "as_usual", "other")
     to.label("as_usual")
-    known = to.load("ptr", record, USUAL)
-    to.call("Py_IncRef", f"ptr {known}")
+    to.call("Py_IncRef", f"ptr {to.load('ptr', wanted)}")
     to.go("look")
     to.label("other")
     key = to.call("PyTuple_New", f"i64 {to.op(f'add i64 {facts}, 1')}")
-    to.branch(to.op(f"icmp eq ptr {key}, null"), "forget", "fill")
-    to.label("fill")
-
-    def fill(k: str) -> None:
+    to.require(to.op(f"icmp ne ptr {key}, null"), otherwise="forget")
+    with to.each(facts) as k:
         value = to.load("ptr", "%values", to.op(f"add i64 {given}, {k}"), "ptr")
         to.call("Py_IncRef", f"ptr {value}")
         to.call("PyTuple_SetItem", f"ptr {key}", f"i64 {k}", f"ptr {value}")
-
-    counted(to, "fills", facts, fill)
     yes, no = (to.load("ptr", record, x) for x in (YES, NO))
     pushed = to.op(f"select i1 {without}, ptr {no}, ptr {yes}")
     to.call("Py_IncRef", f"ptr {pushed}")
     to.call("PyTuple_SetItem", f"ptr {key}", f"i64 {facts}", f"ptr {pushed}")
+    to.store("ptr", key, wanted)
     to.into("look")
-    wanted = to.op(f"phi ptr [ {known}, %as_usual ], [ {key}, %fills_end ]")
+    wanted = to.load("ptr", wanted)
     found = to.call("PyDict_GetItemWithError", f"ptr {to.load('ptr', record, TABLE)}", f"ptr {wanted}")
-    to.branch(to.op(f"icmp eq ptr {found}, null"), "unknown", "found")
-    to.label("unknown")
+    with to.when(to.op(f"icmp ne ptr {found}, null")):
+        to.call("Py_IncRef", f"ptr {found}")
+        to.call("Py_DecRef", f"ptr {wanted}")
+        result = to.call("PyObject_Vectorcall", f"ptr {found}", "ptr %values", f"i64 {given}", "ptr null")
+        to.call("Py_DecRef", f"ptr {found}")
+        to.give(f"ptr {result}")
     to.call("Py_DecRef", f"ptr {wanted}")
     to.into("forget")
     to.call("PyErr_Clear")
     to.into("refuse")
     to.call("Py_IncRef", f"ptr {nothing}")
-    to.do(f"ret ptr {nothing}")
-    to.label("found")
-    to.call("Py_IncRef", f"ptr {found}")
-    to.call("Py_DecRef", f"ptr {wanted}")
-    result = to.call("PyObject_Vectorcall", f"ptr {found}", "ptr %values", f"i64 {given}", "ptr null")
-    to.call("Py_DecRef", f"ptr {found}")
-    to.end(f"ptr {result}")
+    to.end(f"ptr {nothing}")
     return to
 
 

@@ -79,38 +79,18 @@ class Tiles(Emitter):
         """The address of a column in scratch memory."""
         return self.at("%columns", number, self.real)
 
-    def over(self, label: str, visit: Callable[[str], None], step: int) -> None:
-        """At `label`: `visit(first)` for tiles of `step` columns; the last may overlap the one before. Then `done`."""
-        self.label(f"{label}_start")
+    def over(self, visit: Callable[[str], None], step: int) -> None:
+        """`visit(first)` for tiles of `step` columns; the last may overlap the one before. Then go to `done`."""
         last = self.op(f"sub i64 %count, {step}")
-        self.into(label)
-        self.lines.append(f"  %{label}_at = phi i64 [ 0, %{label}_start ], [ %{label}_then, %{label} ]")
-        inside = self.op(f"icmp slt i64 %{label}_at, {last}")
-        visit(self.op(f"select i1 {inside}, i64 %{label}_at, i64 {last}"))
-        self.lines.append(f"  %{label}_then = add i64 %{label}_at, {step}")
-        self.branch(self.op(f"icmp slt i64 %{label}_then, %count"), label, "done")
-
-    def counted(self, label: str, numbers: tuple[str, str, int], visit: Callable[[str], None]) -> None:
-        """`visit(i)` for i from the first of these numbers, while it is less than the second, by steps of the third."""
-        first, end, step = numbers
-        self.into(f"{label}_before")
-        self.into(f"{label}_head")
-        self.lines.append(f"  %{label}_i = phi i64 [ {first}, %{label}_before ], [ %{label}_then, %{label}_next ]")
-        self.branch(self.op(f"icmp slt i64 %{label}_i, {end}"), f"{label}_body", f"{label}_after")
-        self.label(f"{label}_body")
-        visit(f"%{label}_i")
-        self.into(f"{label}_next")
-        self.lines.append(f"  %{label}_then = add i64 %{label}_i, {step}")
-        self.go(f"{label}_head")
-        self.label(f"{label}_after")
+        with self.each("%count", step=step) as first:
+            visit(self.smaller(first, last))
+        self.go("done")
 
     def either(self, tile: Callable[[str], None], column: Callable[[str], None]) -> None:
         """Tiles if there are enough columns for one, else single columns; then `done`."""
-        self.branch(self.op(f"icmp slt i64 %count, {self.width}"), "some", "many_start")
-        self.label("some")
-        self.branch(self.op("icmp sgt i64 %count, 0"), "few_start", "done")
-        self.over("few", column, 1)
-        self.over("many", tile, self.width)
+        with self.when(self.op(f"icmp slt i64 %count, {self.width}")):
+            self.over(column, 1)
+        self.over(tile, self.width)
 
     def start_check(self) -> None:
         """Start a check of results."""
@@ -202,33 +182,18 @@ def _strips(to: Tiles, tile: Callable[[str], list[str]]) -> None:
     vectors. Single numbers are stored only before the first vector of a row, and after the last.
     """
     width, size, room = to.width, to.dtype.itemsize, STRIP + to.width
-    to.declare("i64 @llvm.smin.i64(i64, i64)")
-
-    def smaller(a: str, b: str | int) -> str:
-        return to.op(f"call i64 @llvm.smin.i64(i64 {a}, i64 {b})")
-
-    def strip(start: str) -> None:
+    with to.each("%count", step=STRIP) as start:
         left = to.op(f"sub i64 %count, {start}")
-        length = smaller(left, STRIP)
+        length = to.smaller(left, STRIP)
         last, end = to.op(f"sub i64 {length}, {width}"), to.op(f"add i64 {length}, {1 - width}")
-
-        def gather(k: str) -> None:
-            at = smaller(k, last)
+        with to.each(length, step=width) as k:
+            at = to.smaller(k, last)
             place = to.at("%strip", to.op(f"add i64 {at}, {width}"), to.scalar)
             for row, value in enumerate(tile(to.op(f"add i64 {start}, {at}"))):
                 to.do(f"store {to.real} {value}, ptr {to.at(place, row * room, to.scalar)}, {to.aligned}")
-
-        def row(number: str) -> None:
+        with to.each(width) as number:
             source = to.at("%strip", to.op(f"add i64 {to.op(f'mul i64 {number}, {room}')}, {width}"), to.scalar)
             target = to.at(to.row(number), start, to.scalar)
-
-            def copy(kind: str, how: str) -> Callable[[str], None]:
-                def one(k: str) -> None:
-                    value = to.op(f"load {kind}, ptr {to.at(source, k, to.scalar)}, {to.aligned}")
-                    to.do(f"store {kind} {value}, ptr {to.at(target, k, to.scalar)}, {how}")
-
-                return one
-
             address = to.op(f"lshr i64 {to.op(f'ptrtoint ptr {target} to i64')}, {size.bit_length() - 1}")
             before = to.op(f"sub i64 0, {to.op(f'and i64 {address}, {width - 1}')}")
             first = to.op(f"icmp eq i64 {start}, 0")
@@ -237,16 +202,17 @@ def _strips(to: Tiles, tile: Callable[[str], list[str]]) -> None:
             whole = to.op(f"and i64 {to.op(f'sub i64 {length}, {begin}')}, {-width}")
             is_last = to.op(f"icmp sle i64 {left}, {STRIP}")
             rest = to.op(f"select i1 {is_last}, i64 {length}, i64 0")
-            to.counted("head", ("0", head, 1), copy(to.scalar, to.aligned))
-            to.counted("line", (begin, end, width), copy(to.real, f"align {width * size}, !nontemporal !7"))
-            to.counted("rest", (to.op(f"add i64 {begin}, {whole}"), rest, 1), copy(to.scalar, to.aligned))
+            after = to.op(f"add i64 {begin}, {whole}")
+            for kind, how, numbers in (
+                (to.scalar, to.aligned, (head, 0, 1)),
+                (to.real, f"align {width * size}, !nontemporal !7", (end, begin, width)),
+                (to.scalar, to.aligned, (rest, after, 1)),
+            ):
+                with to.each(*numbers) as k:
+                    value = to.op(f"load {kind}, ptr {to.at(source, k, to.scalar)}, {to.aligned}")
+                    to.do(f"store {kind} {value}, ptr {to.at(target, k, to.scalar)}, {how}")
             kept = to.op(f"load {to.real}, ptr {to.at(source, STRIP - width, to.scalar)}, {to.aligned}")
             to.do(f"store {to.real} {kept}, ptr {to.at(source, -width, to.scalar)}, {to.aligned}")
-
-        to.counted("tile", ("0", length, width), gather)
-        to.counted("row", ("0", str(width), 1), row)
-
-    to.counted("strip", ("0", "%count", STRIP), strip)
 
 
 def _all_finite(dtype: np.dtype, width: int) -> Emitter:
@@ -263,11 +229,9 @@ def _all_finite(dtype: np.dtype, width: int) -> Emitter:
         one = to.op(f"load {to.scalar}, ptr {to.at('%values', place, to.scalar)}, {to.aligned}")
         to.check([to.op(f"insertelement {to.real} zeroinitializer, {to.scalar} {one}, i32 0")])
 
-    large = to.op(f"icmp sge i64 %count, {tuning.CHECKED_VECTORS * width}")
-    to.branch(large, "all_start", "rest")
-    to.label("rest")
+    with to.when(to.op(f"icmp sge i64 %count, {tuning.CHECKED_VECTORS * width}")):
+        to.over(lambda first: vectors(first, tuning.CHECKED_VECTORS), tuning.CHECKED_VECTORS * width)
     to.either(lambda first: vectors(first, 1), number)
-    to.over("all", lambda first: vectors(first, tuning.CHECKED_VECTORS), tuning.CHECKED_VECTORS * width)
     to.label("done")
     to.end(f"i1 {to.all_finite()}")
     return to

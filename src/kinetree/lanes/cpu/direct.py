@@ -22,7 +22,7 @@ import numpy as np
 
 from .. import tuning
 from ..kept.once import once
-from ..llvm.handler import block_lanes
+from ..llvm.handler import block_lanes, lane_or_lanes
 from ..llvm.scratch import leave_scratch, take_scratch
 from ..llvm.text import Caller, Text, declared
 from ..program.program import Program
@@ -85,7 +85,7 @@ def _direct(program: Program, dtype: np.dtype) -> Text:
     to.store("ptr", nothing, "%result")
     for k in range(outputs):
         to.store("ptr", "null", "%made", 8 * k)
-    to.require(to.op(f"icmp eq i64 %count, {inputs}"), "inputs")
+    to.require(to.op(f"icmp eq i64 %count, {inputs}"))
     shape = _take_inputs(to, record, program, dtype)
     work, helpers = _count_work(to, record, shape[1])
     _take_kept(to, record, program, shape[0])
@@ -96,28 +96,23 @@ def _direct(program: Program, dtype: np.dtype) -> Text:
     to.label("keep")  # The list has one reference, the caller the other.
     kept = to.load("ptr", record, KEPT)
     one = to.op(f"icmp eq i32 {shape[0]}, 1")
-    to.require(to.op(f"and i1 {one}, {to.op(f'icmp ne ptr {kept}, null')}"), "shift")
-    last = to.call("PyList_GetItem", f"ptr {kept}", "i64 0")
-    made = to.load("ptr", "%result")
-    for number, thing in ((1, last), (0, made)):
-        to.call("Py_IncRef", f"ptr {thing}")
-        to.call("PyList_SetItem", f"ptr {kept}", f"i64 {number}", f"ptr {thing}")
+    with to.when(to.op(f"and i1 {one}, {to.op(f'icmp ne ptr {kept}, null')}")):
+        last = to.call("PyList_GetItem", f"ptr {kept}", "i64 0")
+        made = to.load("ptr", "%result")
+        for number, thing in ((1, last), (0, made)):
+            to.call("Py_IncRef", f"ptr {thing}")
+            to.call("PyList_SetItem", f"ptr {kept}", f"i64 {number}", f"ptr {thing}")
     to.go("leave")
     to.label("failed")  # The ordinary path will raise this exception again.
     to.call("PyErr_Clear")
     to.into("leave")
-    places = [("%again", 0), *(("%made", 8 * k) for k in range(outputs))]
-    for k, place in enumerate(places):
+    for place in (("%again", 0), *(("%made", 8 * k) for k in range(outputs))):
         array = to.load("ptr", *place)
-        to.branch(to.op(f"icmp eq ptr {array}, null"), f"left{k}", f"drop{k}")
-        to.label(f"drop{k}")
-        to.call("Py_DecRef", f"ptr {array}")
-        to.into(f"left{k}")
+        with to.when(to.op(f"icmp ne ptr {array}, null")):
+            to.call("Py_DecRef", f"ptr {array}")
     result = to.load("ptr", "%result")
-    to.branch(to.op(f"icmp eq ptr {result}, {nothing}"), "refuse", "done")
-    to.label("refuse")
-    to.call("Py_IncRef", f"ptr {nothing}")
-    to.into("done")
+    with to.when(to.op(f"icmp eq ptr {result}, {nothing}")):
+        to.call("Py_IncRef", f"ptr {nothing}")
     to.end(f"ptr {result}")
     return to
 
@@ -129,17 +124,17 @@ def _take_inputs(to: Caller, record: str, program: Program, dtype: np.dtype) -> 
     for k in range(program.n_inputs):
         array = to.load("ptr", "%given", 8 * k)
         kind = to.load("ptr", array, arrays.TYPE)
-        to.require(to.op(f"icmp eq ptr {kind}, {array_type}"), f"array{k}")
+        to.require(to.op(f"icmp eq ptr {kind}, {array_type}"))
         letters = to.load("i16", to.load("ptr", array, arrays.DESCRIPTION), arrays.KIND, extra=", align 1")
-        to.require(to.op(f"icmp eq i16 {letters}, {arrays.kind_letters(dtype)}"), f"kind{k}")
+        to.require(to.op(f"icmp eq i16 {letters}, {arrays.kind_letters(dtype)}"))
         flags = to.op(f"and i32 {to.load('i32', array, arrays.FLAGS)}, {arrays.ALIGNED}")
-        to.require(to.op(f"icmp eq i32 {flags}, {arrays.ALIGNED}"), f"aligned{k}")
+        to.require(to.op(f"icmp eq i32 {flags}, {arrays.ALIGNED}"))
         axes = to.load("i32", array, arrays.NDIM)
         if not ndim:
-            to.require(to.op(f"icmp ult i32 {to.op(f'sub i32 {axes}, 1')}, 2"), "axes")
+            to.require(to.op(f"icmp ult i32 {to.op(f'sub i32 {axes}, 1')}, 2"))
             ndim = axes
         else:
-            to.require(to.op(f"icmp eq i32 {axes}, {ndim}"), f"axes{k}")
+            to.require(to.op(f"icmp eq i32 {axes}, {ndim}"))
         sizes, strides = (to.load("ptr", array, at) for at in (arrays.SHAPE, arrays.STRIDES))
         axis = to.op(f"sext i32 {to.op(f'sub i32 {axes}, 1')} to i64")
         last, step = (to.load("i64", x, axis, "i64") for x in (sizes, strides))
@@ -148,9 +143,9 @@ def _take_inputs(to: Caller, record: str, program: Program, dtype: np.dtype) -> 
         lanes = lanes or rows
         wanted = to.load("i64", record, LISTS + 8 * (3 * len(program.loops) + k))
         same = to.op(f"icmp eq i64 {rows}, {lanes}")
-        to.require(to.op(f"and i1 {same}, {to.op(f'icmp eq i64 {last}, {wanted}')}"), f"shaped{k}")
+        to.require(to.op(f"and i1 {same}, {to.op(f'icmp eq i64 {last}, {wanted}')}"))
         close = to.op(f"icmp eq i64 {step}, {dtype.itemsize}")
-        to.require(to.op(f"or i1 {close}, {to.op(f'icmp slt i64 {last}, 2')}"), f"taken{k}")
+        to.require(to.op(f"or i1 {close}, {to.op(f'icmp slt i64 {last}, 2')}"))
         between = to.load("i64", strides)  # aligned ones are whole numbers apart
         to.store("i64", to.op(f"sdiv i64 {between}, {dtype.itemsize}"), "%widths", 8 * k)
         to.store("ptr", to.load("ptr", array, arrays.DATA), "%arrays", 8 * k)
@@ -170,7 +165,7 @@ def _count_work(to: Caller, record: str, lanes: str) -> tuple[str, str]:
     large = to.op(f"icmp sge i64 {work}, {tuning.SHARED_MIN_TURNS}")
     helpers = to.op(f"select i1 {large}, i64 {known}, i64 0")
     some = to.op(f"icmp sgt i64 {work}, 0")
-    to.require(to.op(f"and i1 {some}, {to.op(f'icmp sge i64 {helpers}, 0')}"), "output")
+    to.require(to.op(f"and i1 {some}, {to.op(f'icmp sge i64 {helpers}, 0')}"))
     return work, helpers
 
 
@@ -184,15 +179,14 @@ def _take_kept(to: Caller, record: str, program: Program, ndim: str) -> None:
     for number in range(kept_results.KEPT):
         following = f"look{number + 1}" if number + 1 < kept_results.KEPT else "fresh"
         thing = to.call("PyList_GetItem", f"ptr {kept}", f"i64 {number}")
-        to.require(to.op(f"icmp ne ptr {thing}, {to.load('ptr', record, NOTHING)}"), f"there{number}", following)
-        to.require(kept_results.is_free(to, thing), f"free{number}", following)
+        to.require(to.op(f"icmp ne ptr {thing}, {to.load('ptr', record, NOTHING)}"), otherwise=following)
+        to.require(kept_results.is_free(to, thing), otherwise=following)
         for k in range(count):
             array = to.call("PyTuple_GetItem", f"ptr {thing}", f"i64 {k}") if count > 1 else thing
             first = sizes_at + 8 * sum(ranks[:k])
             sizes = [to.load("i64", record, first + 8 * i) for i in range(ranks[k])]
-            good = kept_results.is_as_made(to, array, dtype, sizes)
-            to.require(good, f"made{number}_{k}", following)
-            to.require(kept_results.has_shape(to, array, sizes), f"shaped{number}_{k}", following)
+            to.require(kept_results.is_as_made(to, array, dtype, sizes), otherwise=following)
+            to.require(kept_results.has_shape(to, array, sizes), otherwise=following)
             to.store("ptr", to.load("ptr", array, arrays.DATA), "%arrays", 8 * (program.n_inputs + k))
         to.call("Py_IncRef", f"ptr {thing}")
         to.store("ptr", thing, "%again")
@@ -209,7 +203,7 @@ def _make_output(to: Caller, record: str, program: Program, dtype: np.dtype, sha
     sizes_at = makers + 8 * (program.n_outputs + sum(ranks[:k]))
     numbers = to.op(f"mul i64 {to.load('i64', record, first_width + 8 * k)}, {lanes}")
     taken = to.op(f"mul i64 {numbers}, {dtype.itemsize}")
-    to.require(to.op(f"icmp sle i64 {taken}, {to.load('i64', record, MOST)}"), f"fits{k}")
+    to.require(to.op(f"icmp sle i64 {taken}, {to.load('i64', record, MOST)}"))
     to.store("i64", to.op(f"add i64 {to.load('i64', '%taken')}, {taken}"), "%taken")
     single = to.op(f"icmp eq i32 {ndim}, 1")
     few = to.op(f"icmp slt i64 {numbers}, {tuning.RECYCLED_MIN_BYTES // dtype.itemsize}")
@@ -235,7 +229,7 @@ def _make_output(to: Caller, record: str, program: Program, dtype: np.dtype, sha
     to.call("Py_DecRef", f"ptr {count}")
     to.into(f"array_of{k}")
     array = to.op(f"phi ptr [ {fresh}, %new{k} ], [ {used}, %counted{k} ]")
-    to.require(to.op(f"icmp ne ptr {array}, null"), f"made{k}", "failed")
+    to.require(to.op(f"icmp ne ptr {array}, null"), otherwise="failed")
     to.store("ptr", array, "%made", 8 * k)
     to.store("ptr", to.load("ptr", array, arrays.DATA), "%arrays", 8 * (program.n_inputs + k))
 
@@ -243,28 +237,20 @@ def _make_output(to: Caller, record: str, program: Program, dtype: np.dtype, sha
 def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str], work: str) -> None:
     """Run the lanes, without the interpreter's lock if that pays. Refuse a result that is not finite."""
     taken, last = (to.load("i64", f"%{name}") for name in ("taken", "reach"))
-    reach = to.op(f"select i1 {to.op(f'icmp sgt i64 {taken}, {last}')}, i64 {taken}, i64 {last}")
-    more = ", ".join(f"i64 {n}" for n in (*numbers, reach))
+    more = ", ".join(f"i64 {n}" for n in (*numbers, to.larger(taken, last)))
     run = f"call i1 @run(ptr {record}, ptr %arrays, ptr %widths, {more})"
-    to.branch(to.op(f"icmp slt i64 {work}, {tuning.UNLOCKED_MIN_TURNS}"), "short", "long")
-    to.label("short")
-    quick = to.op(run)
-    to.go("check")
-    to.label("long")
-    state = to.call("PyEval_SaveThread")
-    slow = to.op(run)
-    to.call("PyEval_RestoreThread", f"ptr {state}")
-    to.into("check")
-    good = to.op(f"phi i1 [ {quick}, %short ], [ {slow}, %long ]")
-    to.branch(good, "answer", "leave")
-    to.label("answer")
+    long, state = to.op(f"icmp sge i64 {work}, {tuning.UNLOCKED_MIN_TURNS}"), to.variable("ptr")
+    with to.when(long):
+        to.store("ptr", to.call("PyEval_SaveThread"), state)
+    good = to.op(run)
+    with to.when(long):
+        to.call("PyEval_RestoreThread", f"ptr {to.load('ptr', state)}")
+    to.require(good)
     again = to.load("ptr", "%again")
-    to.branch(to.op(f"icmp eq ptr {again}, null"), "new", "old")
-    to.label("old")
-    to.store("ptr", again, "%result")
-    to.store("ptr", "null", "%again")
-    to.go("leave")
-    to.label("new")
+    with to.when(to.op(f"icmp ne ptr {again}, null")):
+        to.store("ptr", again, "%result")
+        to.store("ptr", "null", "%again")
+        to.go("leave")
     found = [to.load("ptr", "%made", 8 * k) for k in range(program.n_outputs)]
     if program.n_outputs == 1:
         to.store("ptr", found[0], "%result")
@@ -282,7 +268,7 @@ def _compute(to: Caller, record: str, program: Program, numbers: tuple[str, str]
     named = to.call("PyType_GenericAlloc", f"ptr {kind}", count)
     to.into("together")
     together = to.op(f"phi ptr [ {unnamed}, %tuple ], [ {named}, %named ]")
-    to.require(to.op(f"icmp ne ptr {together}, null"), "fill", "failed")
+    to.require(to.op(f"icmp ne ptr {together}, null"), otherwise="failed")
     for k, array in enumerate(found):
         to.call("PyTuple_SetItem", f"ptr {together}", f"i64 {k}", f"ptr {array}")  # takes the array over
         to.store("ptr", "null", "%made", 8 * k)
@@ -297,16 +283,14 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     starts = [to.at("%record", LISTS + 8 * k * len(program.loops)) for k in range(3)]
     lists = ", ".join(f"ptr {x}" for x in ("%arrays", to.at("%arrays", 8 * program.n_inputs), *starts, "%widths"))
     any_number = to.op(f"icmp ne i64 {to.load('i64', '%record', UNCHECKED)}, 0")
-    to.branch(to.op("icmp sgt i64 %helpers, 0"), "together", "alone")
-    to.label("together")
-    grain, slots = (to.load("i64", "%record", offset) for offset in (GRAIN, ROOM))
-    numbers = ", ".join(f"i64 {n}" for n in ("%reach", "%lanes", grain, slots, "%helpers"))
-    team = to.load("ptr", "%record", TEAM)
-    verdict = to.op(f"call i64 @shared({lists}, {numbers}, ptr {team}, i64 0, ptr {ONE_FRAME})")
-    faults = to.op(f"select i1 {any_number}, i64 {NO_MEMORY}, i64 -1")
-    verdict = to.op(f"and i64 {verdict}, {faults}")
-    to.do(f"ret i1 {to.op(f'icmp eq i64 {verdict}, 0')}")
-    to.label("alone")
+    with to.when(to.op("icmp sgt i64 %helpers, 0")):
+        grain, slots = (to.load("i64", "%record", offset) for offset in (GRAIN, ROOM))
+        numbers = ", ".join(f"i64 {n}" for n in ("%reach", "%lanes", grain, slots, "%helpers"))
+        team = to.load("ptr", "%record", TEAM)
+        verdict = to.op(f"call i64 @shared({lists}, {numbers}, ptr {team}, i64 0, ptr {ONE_FRAME})")
+        faults = to.op(f"select i1 {any_number}, i64 {NO_MEMORY}, i64 -1")
+        verdict = to.op(f"and i64 {verdict}, {faults}")
+        to.give(f"i1 {to.op(f'icmp eq i64 {verdict}, 0')}")
     few = to.op(f"icmp slt i64 %lanes, {block_lanes(width)}")
     of_one, of_block = (
         to.op(f"mul i64 {to.load('i64', '%record', offset)}, {n * size}") for offset, n in ((SLOTS, 1), (ROOM, width))
@@ -321,25 +305,15 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     to.label("heap")
     places = to.at(to.load("ptr", "%record", TEAM), SCRATCH_PLACES)
     far = take_scratch(to, places, bytes_)
-    to.branch(to.op(f"icmp eq ptr {far}, null"), "out_of_memory", "go")
-    to.label("out_of_memory")
-    to.do("ret i1 false")
-    to.label("go")
-    scratch = to.op(f"phi ptr [ {near}, %stack ], [ {far}, %heap ]")
-    to.branch(few, "scalars", "vectors")
-    returned = {}
-    for label, name in (("scalars", "lane"), ("vectors", "lanes")):
-        to.label(label)
-        returned[label] = to.op(f"call i1 @{name}({lists}, i64 %reach, i64 0, i64 %lanes, ptr {scratch})")
-        to.go("ran")
-    to.label("ran")
-    finite = to.op(f"phi i1 {', '.join(f'[ {x}, %{label} ]' for label, x in returned.items())}")
-    good = to.op(f"or i1 {finite}, {any_number}")
-    to.branch(small, "end", "give_back")
-    to.label("give_back")
-    leave_scratch(to, to.at(to.load("ptr", "%record", TEAM), SCRATCH_PLACES), scratch)
-    to.into("end")
-    to.end(f"i1 {good}")
+    with to.when(to.op(f"icmp eq ptr {far}, null")):
+        to.give("i1 false")
+    heap = to.block
+    to.into("go")
+    scratch = to.op(f"phi ptr [ {near}, %stack ], [ {far}, %{heap} ]")
+    finite = lane_or_lanes(to, few, f"{lists}, i64 %reach, i64 0, i64 %lanes, ptr {scratch}")
+    with to.when(to.op(f"xor i1 {small}, true")):
+        leave_scratch(to, to.at(to.load("ptr", "%record", TEAM), SCRATCH_PLACES), scratch)
+    to.end(f"i1 {to.op(f'or i1 {finite}, {any_number}')}")
     return to
 
 

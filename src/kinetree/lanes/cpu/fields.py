@@ -19,7 +19,7 @@ from ..llvm.text import Caller, declared, module_of
 from . import arrays
 from .arrays import HEADER, new_array, set_base
 from .host import MachineCode, loaded
-from .interpreter import METH_FASTCALL, builtin_of, counted, has_functions
+from .interpreter import METH_FASTCALL, builtin_of, has_functions
 
 API = {
     "PyTuple_GetItem": "ptr (ptr, i64)",
@@ -90,106 +90,89 @@ def _take_text() -> Caller:
         "internal i1 @take(ptr %record, ptr %source, ptr %given, i64 %count, i64 %batch, i64 %lanes, "
         "ptr %held, ptr %passed)"
     )
-    name = to.load("ptr", "%source")
-    to.branch(to.op(f"icmp eq ptr {name}, null"), "argument", "field")
-    to.label("field")
-    field = to.call("PyObject_GetAttr", f"ptr {to.load('ptr', '%given')}", f"ptr {name}")
-    to.branch(to.op(f"icmp eq ptr {field}, null"), "missing", "found")
-    to.label("missing")
-    to.call("PyErr_Clear")
-    to.go("refuse")
-    to.label("argument")
+    name, thing = to.load("ptr", "%source"), to.variable("ptr")
+    start, gap, inner = to.variable("ptr"), to.variable("i64"), to.variable("i64")
+    with to.when(to.op(f"icmp ne ptr {name}, null")):
+        field = to.call("PyObject_GetAttr", f"ptr {to.load('ptr', '%given')}", f"ptr {name}")
+        to.require(to.op(f"icmp ne ptr {field}, null"), otherwise="missing")
+        to.store("ptr", field, thing)
+        to.go("found")
     number = to.load("i64", "%source", 8)
-    nothing, absent = to.load("ptr", "%record", NOTHING), to.load("ptr", "%source", 16)
-    to.branch(to.op(f"icmp slt i64 {number}, %count"), "has", "ungiven")
-    to.label("has")
-    one = to.load("ptr", "%given", number, "ptr")
-    to.branch(to.op(f"icmp eq ptr {one}, {nothing}"), "ungiven", "taken")
-    to.label("ungiven")
-    to.branch(to.op(f"icmp eq ptr {absent}, null"), "refuse", "taken")
-    to.label("taken")
-    own = to.op(f"phi ptr [ {one}, %has ], [ {absent}, %ungiven ]")
+    to.store("ptr", to.load("ptr", "%source", 16), thing)  # stands for an absent one, or is null
+    with to.when(to.op(f"icmp slt i64 {number}, %count")):
+        one = to.load("ptr", "%given", number, "ptr")
+        with to.when(to.op(f"icmp ne ptr {one}, {to.load('ptr', '%record', NOTHING)}")):
+            to.store("ptr", one, thing)
+    own = to.load("ptr", thing)
+    to.require(to.op(f"icmp ne ptr {own}, null"), otherwise="refuse")
     to.call("Py_IncRef", f"ptr {own}")
     to.into("found")
-    thing = to.op(f"phi ptr [ {field}, %field ], [ {own}, %taken ]")
+    thing = to.load("ptr", thing)
     to.store("ptr", thing, "%held")
     axes, width = (to.load("i64", "%source", at) for at in (24, 32))
     kind = to.load("ptr", thing, arrays.TYPE)
-    plain = to.op(f"icmp eq ptr {kind}, {to.load('ptr', '%record', ARRAY_TYPE)}")
-    to.branch(plain, "array", "number")
-    to.label("number")  # NumPy's own float, of one lane
-    same = to.op(f"icmp eq ptr {kind}, {to.load('ptr', '%record', NUMBER_TYPE)}")
-    alone = to.op(f"icmp eq i64 {to.op(f'or i64 {axes}, %batch')}, 0")
-    to.require(to.op(f"and i1 {same}, {alone}"), "float", "refuse")
-    value = to.at(thing, HEADER)
-    to.go("make")
-    to.label("array")
+
+    def make(data: str, apart: str, step: str | int) -> None:
+        """The array is on this memory, with these bytes between lanes, and between numbers."""
+        for kind, value, place in (("ptr", data, start), ("i64", apart, gap), ("i64", step, inner)):
+            to.store(kind, value, place)
+        to.go("make")
+
+    with to.when(to.op(f"icmp ne ptr {kind}, {to.load('ptr', '%record', ARRAY_TYPE)}")):
+        same = to.op(f"icmp eq ptr {kind}, {to.load('ptr', '%record', NUMBER_TYPE)}")
+        alone = to.op(f"icmp eq i64 {to.op(f'or i64 {axes}, %batch')}, 0")
+        to.require(to.op(f"and i1 {same}, {alone}"), otherwise="refuse")  # NumPy's own float, of one lane
+        make(to.at(thing, HEADER), "0", DOUBLE.itemsize)
     letters = to.load("i16", to.load("ptr", thing, arrays.DESCRIPTION), arrays.KIND, extra=", align 1")
-    to.require(to.op(f"icmp eq i16 {letters}, {arrays.kind_letters(DOUBLE)}"), "kind", "refuse")
+    to.require(to.op(f"icmp eq i16 {letters}, {arrays.kind_letters(DOUBLE)}"), otherwise="refuse")
     flags = to.op(f"and i32 {to.load('i32', thing, arrays.FLAGS)}, {arrays.ALIGNED}")
-    to.require(to.op(f"icmp ne i32 {flags}, 0"), "aligned", "refuse")
+    to.require(to.op(f"icmp ne i32 {flags}, 0"), otherwise="refuse")
     ndim = to.op(f"sext i32 {to.load('i32', thing, arrays.NDIM)} to i64")
     more = to.op(f"sub i64 {ndim}, {axes}")  # axes of lanes
-    to.require(to.op(f"icmp ule i64 {more}, %batch"), "axes", "refuse")
+    to.require(to.op(f"icmp ule i64 {more}, %batch"), otherwise="refuse")
     sizes, strides, data = (to.load("ptr", thing, at) for at in (arrays.SHAPE, arrays.STRIDES, arrays.DATA))
-    to.branch(to.op(f"icmp eq i64 {more}, 0"), "one", "many")
-    to.label("many")
-    between = to.load("i64", strides)
-    to.require(to.op(f"icmp eq i64 {to.load('i64', sizes)}, %lanes"), "as_many", "refuse")
-    to.go("sized")
-    to.label("one")
-    to.into("sized")
-    apart = to.op(f"phi i64 [ {between}, %as_many ], [ 0, %one ]")
-    to.do(f"switch i64 {axes}, label %matrix [ i64 {SCALAR}, label %scalar i64 {COLUMNS}, label %columns ]")
-    to.label("scalar")
-    to.go("make")
-    to.label("columns")
+    apart = to.variable("i64", 0)
+    with to.when(to.op(f"icmp ne i64 {more}, 0")):
+        to.require(to.op(f"icmp eq i64 {to.load('i64', sizes)}, %lanes"), otherwise="refuse")
+        to.store("i64", to.load("i64", strides), apart)
+    between = to.load("i64", apart)
+    with to.when(to.op(f"icmp eq i64 {axes}, {SCALAR}")):
+        make(data, between, DOUBLE.itemsize)
     last = to.op(f"sub i64 {ndim}, 1")
-    to.require(to.op(f"icmp eq i64 {to.load('i64', sizes, last, 'i64')}, {width}"), "wide", "refuse")
-    step = to.load("i64", strides, last, "i64")
-    to.branch(to.op(f"icmp eq i64 {more}, %batch"), "as_it_is", "make")
-    to.label("as_it_is")
-    to.call("Py_IncRef", f"ptr {thing}")
-    to.store("ptr", thing, "%passed")
-    to.do("ret i1 true")
-    to.label("matrix")  # rows right after one another
-    row, column = (to.op(f"sub i64 {ndim}, {k}") for k in (2, 1))
-    rows, columns = (to.load("i64", sizes, x, "i64") for x in (row, column))
-    row_step, column_step = (to.load("i64", strides, x, "i64") for x in (row, column))
+    columns, step = (to.load("i64", x, last, "i64") for x in (sizes, strides))
+    with to.when(to.op(f"icmp eq i64 {axes}, {COLUMNS}")):
+        to.require(to.op(f"icmp eq i64 {columns}, {width}"), otherwise="refuse")
+        with to.when(to.op(f"icmp eq i64 {more}, %batch")):  # as it is
+            to.call("Py_IncRef", f"ptr {thing}")
+            to.store("ptr", thing, "%passed")
+            to.give("i1 true")
+        make(data, between, step)
+    row = to.op(f"sub i64 {ndim}, 2")  # a matrix, with rows right after one another
+    rows, row_step = (to.load("i64", x, row, "i64") for x in (sizes, strides))
     good = to.op(f"icmp eq i64 {to.op(f'mul i64 {rows}, {columns}')}, {width}")
     for fact in (
         f"icmp eq i64 {columns}, 6",
-        f"icmp eq i64 {column_step}, {DOUBLE.itemsize}",
+        f"icmp eq i64 {step}, {DOUBLE.itemsize}",
         f"icmp eq i64 {row_step}, {6 * DOUBLE.itemsize}",
     ):
         good = to.op(f"and i1 {good}, {to.op(fact)}")
-    to.require(good, "close", "refuse")
-    to.into("make")
-    item = DOUBLE.itemsize
-    froms = (
-        ("float", value, "0", str(item)),
-        ("scalar", data, apart, str(item)),
-        ("wide", data, apart, step),
-        ("close", data, apart, str(item)),
-    )
-    start, gap, inner = (
-        to.op(f"phi {t} {', '.join(f'[ {x[k]}, %{x[0]} ]' for x in froms)}")
-        for k, t in ((1, "ptr"), (2, "i64"), (3, "i64"))
-    )
-    to.branch(to.op("icmp eq i64 %batch, 0"), "single", "several")
-    for label, (axis, first, between_) in {
-        "single": ("1", width, inner),
-        "several": ("2", "%lanes", gap),
-    }.items():
-        to.label(label)
-        given = f"ptr %record, i32 {axis}, i64 {first}, i64 {between_}, i64 {width}, i64 {inner}, ptr {start}"
-        made = to.op(f"call ptr @view({given})")
-        to.store("ptr", made, "%passed")
-        to.branch(to.op(f"icmp eq ptr {made}, null"), "missing", "done")
+    to.require(good, otherwise="refuse")
+    make(data, between, DOUBLE.itemsize)
+    to.label("make")
+    data, between, step = to.load("ptr", start), to.load("i64", gap), to.load("i64", inner)
+    single = to.op("icmp eq i64 %batch, 0")
+    size, further = (to.op(f"select i1 {single}, i64 {a}, i64 {b}") for a, b in ((width, "%lanes"), (step, between)))
+    batch = to.op("trunc i64 %batch to i32")
+    given = f"i32 {to.op(f'add i32 {batch}, 1')}, i64 {size}, i64 {further}, i64 {width}, i64 {step}, ptr {data}"
+    made = to.op(f"call ptr @view(ptr %record, {given})")
+    to.store("ptr", made, "%passed")
+    to.require(to.op(f"icmp eq ptr {made}, null"), otherwise="done")
+    to.into("missing")
+    to.call("PyErr_Clear")
+    to.into("refuse")
+    to.give("i1 false")
     to.label("done")
-    to.do("ret i1 true")
-    to.label("refuse")
-    to.end("i1 false")
+    to.end("i1 true")
     return to
 
 
@@ -209,15 +192,14 @@ def _part_text() -> Caller:
     )
     given = f"i32 {to.op(f'trunc i64 {axes} to i32')}, i64 {size}, i64 {step}, i64 {width}, i64 {DOUBLE.itemsize}"
     made = to.op(f"call ptr @view(ptr %record, {given}, ptr {data})")
-    to.require(to.op(f"icmp ne ptr {made}, null"), "base", "failed")
+    with to.when(to.op(f"icmp eq ptr {made}, null")):
+        to.give("i1 false")
     to.call("Py_IncRef", "ptr %whole")  # taken over
     based = to.op(f"call i32 {to.load('ptr', '%record', SET_BASE)}(ptr {made}, ptr %whole)")
     found = to.call("PyObject_GenericSetAttr", "ptr %new", f"ptr {name}", f"ptr {made}")
     to.call("Py_DecRef", f"ptr {made}")
     both = to.op(f"or i32 {based}, {found}")
-    to.do(f"ret i1 {to.op(f'icmp eq i32 {both}, 0')}")
-    to.label("failed")
-    to.end("i1 false")
+    to.end(f"i1 {to.op(f'icmp eq i32 {both}, 0')}")
     return to
 
 
@@ -236,61 +218,51 @@ def _fields_text() -> Caller:
     to.call("Py_IncRef", f"ptr {nothing}")
     old = to.load("ptr", "%given")
     kind = to.load("ptr", record, KIND)
-    to.require(to.op(f"icmp eq ptr {to.load('ptr', old, arrays.TYPE)}, {kind}"), "object")
+    to.require(to.op(f"icmp eq ptr {to.load('ptr', old, arrays.TYPE)}, {kind}"))
     # The first input says how many lanes there are.
     entries = to.at(record, LISTS)
     first = to.call("PyObject_GetAttr", f"ptr {old}", f"ptr {to.load('ptr', entries)}")
-    to.require(to.op(f"icmp ne ptr {first}, null"), "first", "failed")
+    to.require(to.op(f"icmp ne ptr {first}, null"), otherwise="failed")
     to.call("Py_DecRef", f"ptr {first}")  # which the object holds
     plain = to.op(f"icmp eq ptr {to.load('ptr', first, arrays.TYPE)}, {to.load('ptr', record, ARRAY_TYPE)}")
-    to.require(plain, "plain")
+    to.require(plain)
     ndim = to.op(f"sub i32 {to.load('i32', first, arrays.NDIM)}, 1")
-    to.require(to.op(f"icmp ult i32 {ndim}, 2"), "axes")
+    to.require(to.op(f"icmp ult i32 {ndim}, 2"))
     batch = to.op(f"zext i32 {ndim} to i64")
     several = to.op(f"icmp eq i64 {batch}, 1")
     lanes = to.op(f"select i1 {several}, i64 {to.load('i64', to.load('ptr', first, arrays.SHAPE))}, i64 1")
-    to.require(to.op(f"icmp ule i64 {lanes}, {to.load('i64', record, MOST)}"), "few")
+    to.require(to.op(f"icmp ule i64 {lanes}, {to.load('i64', record, MOST)}"))
     count = to.load("i64", record, INPUTS)
 
-    def take(k: str) -> None:
+    with to.each(count) as k:
         entry = to.at(entries, to.op(f"mul i64 {k}, {ENTRY}"))
         places = (to.at(x, k, "ptr") for x in ("%held", passed))
         given = f"ptr %given, i64 %count, i64 {batch}, i64 {lanes}, {', '.join(f'ptr {x}' for x in places)}"
-        to.require(to.op(f"call i1 @take(ptr {record}, ptr {entry}, {given})"), "took")
+        to.require(to.op(f"call i1 @take(ptr {record}, ptr {entry}, {given})"))
 
-    counted(to, "inputs", count, take)
     call = f"ptr {to.load('ptr', record, DIRECT)}", f"ptr {passed}", f"i64 {to.load('i64', record, PASSED)}"
     whole = to.call("PyObject_Vectorcall", *call, "ptr null")
-    to.require(to.op(f"icmp ne ptr {whole}, null"), "came", "failed")
-    to.branch(to.op(f"icmp eq ptr {whole}, {nothing}"), "refused", "good")
-    to.label("refused")
-    to.call("Py_DecRef", f"ptr {nothing}")
-    to.go("leave")
-    to.label("good")
+    to.require(to.op(f"icmp ne ptr {whole}, null"), otherwise="failed")
+    with to.when(to.op(f"icmp eq ptr {whole}, {nothing}")):
+        to.call("Py_DecRef", f"ptr {nothing}")
+        to.go("leave")
     make, empty = (to.load("ptr", record, x) for x in (MAKE, EMPTY))
     new = to.op(f"call ptr {make}(ptr {kind}, ptr {empty}, ptr null)")
-    to.branch(to.op(f"icmp eq ptr {new}, null"), "unmade", "made")
-    to.label("made")
+    to.require(to.op(f"icmp ne ptr {new}, null"), otherwise="unmade")
     parts = to.at(entries, to.op(f"mul i64 {count}, {ENTRY}"))
     made, kept = (to.load("i64", record, x) for x in (MADE, KEPT))
-
-    def put(k: str) -> None:
+    with to.each(made) as k:
         part = to.at(parts, to.op(f"mul i64 {k}, {PART}"))
         given = f"ptr {record}, ptr {part}, ptr {new}, ptr {whole}, i64 {batch}, i64 {lanes}"
-        to.require(to.op(f"call i1 @put({given})"), "placed", "half")
-
+        to.require(to.op(f"call i1 @put({given})"), otherwise="half")
     names = to.at(parts, to.op(f"mul i64 {made}, {PART}"))
-
-    def keep(k: str) -> None:
+    with to.each(kept) as k:
         name = to.load("ptr", names, k, "ptr")
         value = to.call("PyObject_GetAttr", f"ptr {old}", f"ptr {name}")
-        to.require(to.op(f"icmp ne ptr {value}, null"), "value", "half")
+        to.require(to.op(f"icmp ne ptr {value}, null"), otherwise="half")
         done = to.call("PyObject_GenericSetAttr", f"ptr {new}", f"ptr {name}", f"ptr {value}")
         to.call("Py_DecRef", f"ptr {value}")
-        to.require(to.op(f"icmp eq i32 {done}, 0"), "kept", "half")
-
-    counted(to, "parts", made, put)
-    counted(to, "others", kept, keep)
+        to.require(to.op(f"icmp eq i32 {done}, 0"), otherwise="half")
     to.store("ptr", new, "%result")
     to.call("Py_DecRef", f"ptr {nothing}")
     to.call("Py_DecRef", f"ptr {whole}")
@@ -302,15 +274,10 @@ def _fields_text() -> Caller:
     to.into("failed")  # The ordinary path will raise this exception again.
     to.call("PyErr_Clear")
     to.into("leave")
-
-    def drop(k: str) -> None:
+    with to.each(2 * MAX_INPUTS) as k:
         thing = to.load("ptr", "%held", k, "ptr")
-        to.branch(to.op(f"icmp eq ptr {thing}, null"), "none", "drop")
-        to.label("drop")
-        to.call("Py_DecRef", f"ptr {thing}")
-        to.into("none")
-
-    counted(to, "held_ones", str(2 * MAX_INPUTS), drop)
+        with to.when(to.op(f"icmp ne ptr {thing}, null")):
+            to.call("Py_DecRef", f"ptr {thing}")
     to.end(f"ptr {to.load('ptr', '%result')}")
     return to
 

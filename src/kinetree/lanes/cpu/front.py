@@ -41,72 +41,48 @@ HAVE_VECTORCALL, DEFAULT_FLAGS = 1 << 11, 1 << 18
 SIZE, READ_ONLY = 19, 1  # of a member: its kind and flag
 
 
-def front_text() -> str:
-    """Definition of `front(self, arguments, count, names)`, a vectorcall function."""
+def front_text(name: str, passing: bool) -> str:
+    """Definition of `name(self, arguments, count, names)`, a vectorcall function.
+
+    If it is `passing`, all arguments go on to the builtin that is found; else only plain calls do.
+    """
     to = Caller("f", API)
     to.lines += declared(API)
-    to.begin("ptr @front(ptr %self, ptr %given, i64 %flagged, ptr %names)")
-    count = to.op("and i64 %flagged, 9223372036854775807")
-    plain = to.op(f"icmp eq i64 {count}, {to.load('i64', '%self', COUNT)}")
-    to.branch(to.op(f"and i1 {plain}, {to.op('icmp eq ptr %names, null')}"), "look", "other")
-    to.label("look")
-    model, facts = to.load("ptr", "%given"), to.load("i64", "%self", FACTS)
-    found = to.call("PyObject_GetAttr", f"ptr {model}", f"ptr {to.load('ptr', '%self', NAME)}")
-    to.branch(to.op(f"icmp eq ptr {found}, null"), "missing", "found")
-    to.label("missing")
-    to.call("PyErr_Clear")
+    to.begin(f"ptr @{name}(ptr %self, ptr %given, i64 %flagged, ptr %names)")
+    count, facts = to.op("and i64 %flagged, 9223372036854775807"), "0"
+    if passing:
+        to.require(to.op(f"icmp ne i64 {count}, 0"), otherwise="other")
+    else:
+        to.require(to.op(f"icmp eq i64 {count}, {to.load('i64', '%self', COUNT)}"), otherwise="other")
+        to.require(to.op("icmp eq ptr %names, null"), otherwise="other")
+    found = to.call("PyObject_GetAttr", f"ptr {to.load('ptr', '%given')}", f"ptr {to.load('ptr', '%self', NAME)}")
+    to.require(to.op(f"icmp ne ptr {found}, null"), otherwise="missing")
+    call = to.variable("ptr", found)
+    if not passing:
+        facts = to.load("i64", "%self", FACTS)
+        with to.when(to.op(f"icmp ne i64 {facts}, 0")):  # the builtin that belongs to the last argument
+            last = to.load("ptr", "%given", to.op(f"sub i64 {count}, 1"), "ptr")
+            one = to.call("PyDict_GetItemWithError", f"ptr {found}", f"ptr {last}")
+            to.require(to.op(f"icmp ne ptr {one}, null"), otherwise="unknown")
+            to.call("Py_IncRef", f"ptr {one}")
+            to.call("Py_DecRef", f"ptr {found}")
+            to.store("ptr", one, call)
+    builtin, arrays = to.load("ptr", call), to.op(f"sub i64 {to.op(f'sub i64 {count}, 1')}, {facts}")
+    given = f"ptr {to.at('%given', 8)}", f"i64 {arrays}", f"ptr {'%names' if passing else 'null'}"
+    result = to.call("PyObject_Vectorcall", f"ptr {builtin}", *given)
+    to.call("Py_DecRef", f"ptr {builtin}")
+    nothing = to.load("ptr", "%self", NOTHING)
+    with to.when(to.op(f"icmp ne ptr {result}, {nothing}")):  # or an exception
+        to.give(f"ptr {result}")
+    to.call("Py_DecRef", f"ptr {nothing}")
     to.go("other")
-    to.label("found")
-    to.branch(to.op(f"icmp eq i64 {facts}, 0"), "run", "about")
-    to.label("about")  # The builtin that belongs to the last argument.
-    last = to.load("ptr", "%given", to.op(f"sub i64 {count}, 1"), "ptr")
-    one = to.call("PyDict_GetItemWithError", f"ptr {found}", f"ptr {last}")
-    to.branch(to.op(f"icmp eq ptr {one}, null"), "unknown", "known")
     to.label("unknown")
     to.call("Py_DecRef", f"ptr {found}")
-    to.go("missing")
-    to.label("known")
-    to.call("Py_IncRef", f"ptr {one}")
-    to.call("Py_DecRef", f"ptr {found}")
-    to.into("run")
-    call = to.op(f"phi ptr [ {found}, %found ], [ {one}, %known ]")
-    arrays = to.op(f"sub i64 {to.op(f'sub i64 {count}, 1')}, {facts}")
-    _answer(to, call, f"ptr {to.at('%given', 8)}", f"i64 {arrays}", "ptr null")
-    return str(to)
-
-
-def _answer(to: Caller, call: str, *rest: str) -> None:
-    """Return what a builtin answers to these arguments; if it refuses, what the Python function returns."""
-    result = to.call("PyObject_Vectorcall", f"ptr {call}", *rest)
-    to.call("Py_DecRef", f"ptr {call}")
-    nothing = to.load("ptr", "%self", NOTHING)
-    to.branch(to.op(f"icmp eq ptr {result}, {nothing}"), "refused", "answer")
-    to.label("answer")  # or an exception
-    to.do(f"ret ptr {result}")
-    to.label("refused")
-    to.call("Py_DecRef", f"ptr {nothing}")
-    to.into("other")
-    function = to.load("ptr", "%self", FUNCTION)
-    given = f"ptr {function}", "ptr %given", "i64 %flagged", "ptr %names"
-    to.end(f"ptr {to.call('PyObject_Vectorcall', *given)}")
-
-
-def passing_text() -> str:
-    """Definition of `passing(self, arguments, count, names)`, a vectorcall function: all goes on to what is found."""
-    to = Caller("f", API)
-    to.lines += declared(API)
-    to.begin("ptr @passing(ptr %self, ptr %given, i64 %flagged, ptr %names)")
-    count = to.op("and i64 %flagged, 9223372036854775807")
-    to.branch(to.op(f"icmp eq i64 {count}, 0"), "other", "look")
-    to.label("look")
-    model = to.load("ptr", "%given")
-    call = to.call("PyObject_GetAttr", f"ptr {model}", f"ptr {to.load('ptr', '%self', NAME)}")
-    to.branch(to.op(f"icmp eq ptr {call}, null"), "missing", "run")
-    to.label("missing")
+    to.into("missing")
     to.call("PyErr_Clear")
-    to.go("other")
-    to.label("run")
-    _answer(to, call, f"ptr {to.at('%given', 8)}", f"i64 {to.op(f'sub i64 {count}, 1')}", "ptr %names")
+    to.into("other")
+    given = f"ptr {to.load('ptr', '%self', FUNCTION)}", "ptr %given", "i64 %flagged", "ptr %names"
+    to.end(f"ptr {to.call('PyObject_Vectorcall', *given)}")
     return str(to)
 
 
@@ -149,7 +125,7 @@ def _kind() -> tuple[type, MachineCode] | None:
     if not native_enabled() or not has_functions((*API, *needed)):
         return None
     try:
-        text = module_of(front_text(), passing_text())
+        text = module_of(front_text("front", False), front_text("passing", True))
         code = loaded("front", text, np.dtype(np.float64), lambda: text)
     except RuntimeError:
         return None

@@ -63,7 +63,7 @@ class LaneFunction(BlockWriter):
 
         def block(lane: str) -> None:
             if self.bits is None:
-                lane = self._most(lane, "%lo") if width > 1 else lane  # There may be fewer lanes than in a block.
+                lane = to.larger(lane, "%lo") if width > 1 else lane  # There may be fewer lanes than in a block.
                 distances = zip(self.arrays, self.widths[: self.count], strict=True)
                 self.rows = [to.at(array, to.op(f"mul i64 {lane}, {apart}"), to.scalar) for array, apart in distances]
             else:
@@ -107,10 +107,6 @@ class LaneFunction(BlockWriter):
         whole = to.op(f"icmp sge i64 {present}, {to.width}")
         self.large = to.op(f"and i1 {whole}, {to.op(f'icmp sge i64 %reach, {tuning.STREAM_MIN_BYTES}')}")
         return columns
-
-    def _most(self, a: str, b: str) -> str:
-        self.to.declare("i64 @llvm.smax.i64(i64, i64)")
-        return self.to.op(f"call i64 @llvm.smax.i64(i64 {a}, i64 {b})")
 
     def _fetch(self) -> None:
         """Load the columns of the inputs, and those of outputs if some lanes may leave them unchanged."""

@@ -21,7 +21,8 @@ import ctypes
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -57,12 +58,6 @@ def available() -> bool:
 class CellText(Caller):
     """A text with the operations on cells and jobs."""
 
-    def numbers(self, *names: str) -> None:
-        """Numbers in memory, zero at first."""
-        for name in names:
-            self.do(f"%{name} = alloca i64")
-            self.store("i64", 0, f"%{name}")
-
     def state(self, cell: str) -> str:
         """The state in a cell."""
         return self.op(f"load atomic i64, ptr {self.at(cell, STATE)} monotonic, align 8")
@@ -78,13 +73,12 @@ class CellText(Caller):
         self.store("i64", total, counter)
         return total
 
-    def wait(self, again: str, long: str) -> None:
-        """Pause, then jump to label `again`. After many pauses jump to label `long` instead."""
+    def wait(self, looks: str, again: str) -> None:
+        """Pause, then jump to label `again`; go on after many `looks`."""
         if PAUSE:
             self.do(f"call void {PAUSE}")
-        phase = self.op(f"urem i64 {self.count('%looks', 1)}, {tuning.HELPER_LOOKS}")
-        self.branch(self.op(f"icmp eq i64 {phase}, 0"), long, again)
-        self.label(long)
+        phase = self.op(f"urem i64 {self.count(looks, 1)}, {tuning.HELPER_LOOKS}")
+        self.require(self.op(f"icmp eq i64 {phase}, 0"), otherwise=again)
         self.call("sched_yield")
 
 
@@ -100,24 +94,19 @@ def _helper() -> Text:
     """`helper(cell)`: the life of a helper."""
     to = CellText("h", API | LIBRARY)
     to.begin("void @helper(ptr %cell)")
-    to.numbers("looks", "end")
+    looks, end = to.variable("i64", 0), to.variable("i64", 0)
     to.do("%time = alloca [2 x i64]")
     to.into("rest")  # The helper stays awake for a while from here on.
-    to.store("i64", to.op(f"add i64 {_now(to)}, {tuning.HELPER_AWAKE_NS}"), "%end")
+    to.store("i64", to.op(f"add i64 {_now(to)}, {tuning.HELPER_AWAKE_NS}"), end)
     to.into("look")
     job = to.state("%cell")
-    to.branch(to.op(f"icmp ugt i64 {job}, {BUSY}"), "take", "wait")
-    to.label("wait")
-    to.wait("look", "clock")
-    to.branch(to.op(f"icmp slt i64 {_now(to)}, {to.load('i64', '%end')}"), "look", "tire")
-    to.label("tire")
-    to.branch(to.exchange("%cell", AWAKE, ASLEEP), "sleep", "look")
-    to.label("sleep")
-    to.call("PyThread_acquire_lock", f"ptr {to.load('ptr', '%cell', LOCK)}", "i32 1")
-    to.go("rest")
-    to.label("take")
-    to.branch(to.exchange("%cell", job, BUSY), "work", "look")
-    to.label("work")
+    with to.when(to.op(f"icmp ule i64 {job}, {BUSY}")):
+        to.wait(looks, "look")
+        to.require(to.op(f"icmp sge i64 {_now(to)}, {to.load('i64', end)}"), otherwise="look")
+        to.require(to.exchange("%cell", AWAKE, ASLEEP), otherwise="look")
+        to.call("PyThread_acquire_lock", f"ptr {to.load('ptr', '%cell', LOCK)}", "i32 1")
+        to.go("rest")
+    to.require(to.exchange("%cell", job, BUSY), otherwise="look")
     address = to.op(f"inttoptr i64 {job} to ptr")
     to.do(f"call void {to.load('ptr', address, TAKE)}(ptr {address})")
     # The helper is ready again before the caller learns that it is done.
@@ -139,56 +128,37 @@ def _share() -> Text:
     """`share(team, job, helpers, wanted)`: run the job on this thread and on up to `wanted` idle helpers."""
     to = CellText("s", API | LIBRARY)
     to.begin("void @share(ptr %team, ptr %job, i64 %helpers, i64 %wanted)")
-    to.numbers("offers", "k", "looks")
+    offers, looks = to.variable("i64", 0), to.variable("i64", 0)
     job = to.op("ptrtoint ptr %job to i64")
-
-    def offered(cell: str, then: str) -> None:
-        enough = to.op(f"icmp sge i64 {to.count('%offers', 1)}, %wanted")
-        to.branch(enough, "begin", then)
-
-    def woken(cell: str, then: str) -> None:
-        to.call("PyThread_release_lock", f"ptr {to.load('ptr', cell, LOCK)}")
-        offered(cell, then)
-
-    def taken_back(cell: str, then: str) -> None:
-        to.count("%offers", -1)
-        to.go(then)
-
-    to.branch(to.op("icmp sgt i64 %wanted, 0"), "offer", "begin")
-    _each_cell(to, "offer", AWAKE, job, offered, "wake")
-    _each_cell(to, "wake", ASLEEP, job, woken, "begin")
-    to.label("begin")
+    to.require(to.op("icmp sgt i64 %wanted, 0"), otherwise="begin")
+    for old in (AWAKE, ASLEEP):
+        with _each_cell(to, old, job) as cell:
+            if old == ASLEEP:
+                to.call("PyThread_release_lock", f"ptr {to.load('ptr', cell, LOCK)}")
+            to.require(to.op(f"icmp slt i64 {to.count(offers, 1)}, %wanted"), otherwise="begin")
+    to.into("begin")
     to.do(f"call void {to.load('ptr', '%job', TAKE)}(ptr %job)")
-    to.go("take_back")
-    _each_cell(to, "take_back", job, AWAKE, taken_back, "wait")
-    to.label("wait")
+    with _each_cell(to, job, AWAKE):  # taken back
+        to.count(offers, -1)
+    to.into("wait")
     back = to.op(f"load atomic i64, ptr {to.at('%job', BACK)} acquire, align 8")
-    to.branch(to.op(f"icmp sge i64 {back}, {to.load('i64', '%offers')}"), "leave", "still")
-    to.label("still")
-    to.wait("wait", "long")
-    to.go("wait")
-    to.label("leave")
+    with to.when(to.op(f"icmp slt i64 {back}, {to.load('i64', offers)}")):
+        to.wait(looks, "wait")
+        to.go("wait")
     to.end()
     return to
 
 
-def _each_cell(
-    to: CellText, name: str, old: str | int, new: str | int, visit: Callable[[str, str], None], then: str
-) -> None:
-    """At label `name`: replace `old` by `new` in the cells of all helpers, and visit each cell that held `old`."""
-    to.label(name)
-    to.store("i64", -1, "%k")
-    to.into(f"{name}_next")
-    k = to.count("%k", 1)
-    to.branch(to.op(f"icmp slt i64 {k}, %helpers"), f"{name}_look", then)
-    to.label(f"{name}_look")
-    cell = to.at("%team", to.op(f"mul i64 {to.op(f'add i64 {k}, 1')}, {CELL}"))
-    # Read first, then exchange: a read does not take the cache line away from its owner.
-    to.branch(to.op(f"icmp eq i64 {to.state(cell)}, {old}"), f"{name}_try", f"{name}_next")
-    to.label(f"{name}_try")
-    to.branch(to.exchange(cell, old, new), f"{name}_visit", f"{name}_next")
-    to.label(f"{name}_visit")
-    visit(cell, f"{name}_next")
+@contextmanager
+def _each_cell(to: CellText, old: str | int, new: str | int) -> Iterator[str]:
+    """A context: replace `old` by `new` in the cells of all helpers; the text inside is for each cell that held `old`.
+
+    Read first, then exchange: a read does not take the cache line away from its owner.
+    """
+    with to.each("%helpers") as k:
+        cell = to.at("%team", to.op(f"mul i64 {to.op(f'add i64 {k}, 1')}, {CELL}"))
+        with to.when(to.op(f"icmp eq i64 {to.state(cell)}, {old}")), to.when(to.exchange(cell, old, new)):
+            yield cell
 
 
 @once

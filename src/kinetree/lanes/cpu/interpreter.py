@@ -2,13 +2,11 @@
 
 import ctypes
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
-
-from ..llvm.text import Text
 
 METH_FASTCALL, METH_KEYWORDS = 0x80, 0x2  # flags of builtins
 
@@ -23,20 +21,6 @@ def has_functions(names: Iterable[str]) -> bool:
     except (AttributeError, ValueError):
         return False
     return True
-
-
-def counted(to: Text, name: str, most: str, body: Callable[[str], None]) -> None:
-    """Do `body(k)` for k from 0 to most."""
-    to.lines.insert(to.lines.index("entry:") + 1, f"  %{name}_at = alloca i64")
-    to.store("i64", 0, f"%{name}_at")
-    to.into(name)
-    k = to.load("i64", f"%{name}_at")
-    to.branch(to.op(f"icmp slt i64 {k}, {most}"), f"{name}_go", f"{name}_end")
-    to.label(f"{name}_go")
-    body(k)
-    to.store("i64", to.op(f"add i64 {k}, 1"), f"%{name}_at")
-    to.go(name)
-    to.label(f"{name}_end")
 
 
 class _MethodDef(ctypes.Structure):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from .. import tuning
 from ..llvm.emit import Emitter
+from ..llvm.text import Text
 from ..program.program import Program, Slots
 
 INDEX_BITS = tuning.ORDERED_LANES.bit_length() - 1
@@ -50,120 +51,61 @@ def order_text(parameters: str, given: str, width: int) -> str:
     Lanes are sorted in parts of equal size, each of at most `tuning.ORDERED_LANES`. Signatures are read once, so an
     order has every lane once even if other threads write meanwhile.
     """
-    most, hints = tuning.ORDERED_LANES, tuning.LANE_HINTS
-    return f"""
-@hints = internal global [{hints} x i64] zeroinitializer
-@gaps = internal constant [{len(GAPS)} x i64] [{", ".join(f"i64 {gap}" for gap in GAPS)}]
+    hints = f"@hints = internal global [{tuning.LANE_HINTS} x i64] zeroinitializer"
+    gaps = f"@gaps = internal constant [{len(GAPS)} x i64] [{', '.join(f'i64 {gap}' for gap in GAPS)}]"
+    return "\n".join([hints, gaps, str(_sort()), str(_lanes(parameters, given, width))])
 
-define internal void @sort(ptr noalias %values, i64 %count) noinline {{
-entry:
-  br label %pass
-pass:
-  %p = phi i64 [ 0, %entry ], [ %p_next, %passed ]
-  %gap_at = getelementptr i64, ptr @gaps, i64 %p
-  %gap = load i64, ptr %gap_at
-  br label %each
-each:
-  %i = phi i64 [ %gap, %pass ], [ %i_next, %put ]
-  %more = icmp slt i64 %i, %count
-  br i1 %more, label %take, label %passed
-take:
-  %from = getelementptr i64, ptr %values, i64 %i
-  %value = load i64, ptr %from
-  br label %look
-look:
-  %j = phi i64 [ %i, %take ], [ %k, %shift ]
-  %k = sub i64 %j, %gap
-  %inside = icmp sge i64 %k, 0
-  br i1 %inside, label %compare, label %put
-compare:
-  %below = getelementptr i64, ptr %values, i64 %k
-  %other = load i64, ptr %below
-  %after = icmp ugt i64 %other, %value
-  br i1 %after, label %shift, label %put
-shift:
-  %to = getelementptr i64, ptr %values, i64 %j
-  store i64 %other, ptr %to
-  br label %look
-put:
-  %place = getelementptr i64, ptr %values, i64 %j
-  store i64 %value, ptr %place
-  %i_next = add i64 %i, 1
-  br label %each
-passed:
-  %p_next = add i64 %p, 1
-  %again = icmp slt i64 %p_next, {len(GAPS)}
-  br i1 %again, label %pass, label %done
-done:
-  ret void
-}}
 
-define i1 @lanes({parameters}) {{
-entry:
-  %order = alloca [{most} x i64]
-  %n = sub i64 %hi, %lo
-  %rounded = add i64 %n, {most - 1}
-  %parts = sdiv i64 %rounded, {most}
-  br label %part
-part:
-  %p = phi i64 [ 0, %entry ], [ %p_next, %sorted ]
-  %good = phi i1 [ true, %entry ], [ %still, %sorted ]
-  %begun = mul i64 %n, %p
-  %before = sdiv i64 %begun, %parts
-  %first = add i64 %lo, %before
-  %p_next = add i64 %p, 1
-  %ended = mul i64 %n, %p_next
-  %end = sdiv i64 %ended, %parts
-  %count = sub i64 %end, %before
-  br label %read
-read:
-  %i = phi i64 [ 0, %part ], [ %i_next, %read ]
-  %lane = add i64 %first, %i
-  %number = and i64 %lane, {hints - 1}
-  %hint_at = getelementptr i64, ptr @hints, i64 %number
-  %hint = load atomic i64, ptr %hint_at monotonic, align 8
-  %high = and i64 %hint, {-most}
-  %entry_of = or i64 %high, %i
-  %entry_at = getelementptr i64, ptr %order, i64 %i
-  store i64 %entry_of, ptr %entry_at
-  %i_next = add i64 %i, 1
-  %unread = icmp slt i64 %i_next, %count
-  br i1 %unread, label %read, label %all_read
-all_read:
-  call void @sort(ptr %order, i64 %count)
-  br label %name
-name:
-  %j = phi i64 [ 0, %all_read ], [ %j_next, %name ]
-  %sorted_at = getelementptr i64, ptr %order, i64 %j
-  %sorted_entry = load i64, ptr %sorted_at
-  %index = and i64 %sorted_entry, {most - 1}
-  %name_of = add i64 %first, %index
-  store i64 %name_of, ptr %sorted_at
-  %j_next = add i64 %j, 1
-  %unnamed = icmp slt i64 %j_next, %count
-  br i1 %unnamed, label %name, label %last
-last:
-  %room = add i64 %count, {width - 1}
-  %whole = and i64 %room, {-width}
-  br label %fill
-fill:
-  %k = phi i64 [ %count, %last ], [ %k_next, %repeat ]
-  %missing = icmp slt i64 %k, %whole
-  br i1 %missing, label %repeat, label %sorted
-repeat:
-  %repeated_at = getelementptr i64, ptr %order, i64 %k
-  store i64 %name_of, ptr %repeated_at
-  %k_next = add i64 %k, 1
-  br label %fill
-sorted:
-  %now = call i1 @blocks({given}, i64 0, i64 %k, ptr %scratch, ptr %order)
-  %still = and i1 %good, %now
-  %left = icmp slt i64 %p_next, %parts
-  br i1 %left, label %part, label %done
-done:
-  ret i1 %still
-}}
-"""
+def _sort() -> Text:
+    """`sort(values, count)`."""
+    to = Text("o")
+    to.begin("internal void @sort(ptr noalias %values, i64 %count) noinline")
+    hole = to.variable("i64")
+    with to.each(len(GAPS)) as p:
+        gap = to.load("i64", "@gaps", p, "i64")
+        with to.each("%count", gap) as i:
+            value = to.load("i64", "%values", i, "i64")
+            to.store("i64", i, hole)
+            to.into("look")
+            here = to.load("i64", hole)
+            there = to.op(f"sub i64 {here}, {gap}")
+            with to.when(to.op(f"icmp sge i64 {there}, 0")):
+                other = to.load("i64", "%values", there, "i64")
+                with to.when(to.op(f"icmp ugt i64 {other}, {value}")):
+                    to.store("i64", other, "%values", here, "i64")
+                    to.store("i64", there, hole)
+                    to.go("look")
+            to.store("i64", value, "%values", here, "i64")
+    to.end()
+    return to
+
+
+def _lanes(parameters: str, given: str, width: int) -> Text:
+    to, most = Text("o"), tuning.ORDERED_LANES
+    to.begin(f"i1 @lanes({parameters})")
+    to.do(f"%order = alloca [{most} x i64]")
+    good, n = to.variable("i1", "true"), to.op("sub i64 %hi, %lo")
+    parts = to.op(f"sdiv i64 {to.op(f'add i64 {n}, {most - 1}')}, {most}")
+    with to.each(parts) as p:
+        cuts = p, to.op(f"add i64 {p}, 1")
+        before, end = (to.op(f"sdiv i64 {to.op(f'mul i64 {n}, {k}')}, {parts}") for k in cuts)
+        first, count = to.op(f"add i64 %lo, {before}"), to.op(f"sub i64 {end}, {before}")
+        with to.each(count) as i:
+            number = to.op(f"and i64 {to.op(f'add i64 {first}, {i}')}, {tuning.LANE_HINTS - 1}")
+            hint = to.op(f"load atomic i64, ptr {to.at('@hints', number, 'i64')} monotonic, align 8")
+            to.store("i64", to.op(f"or i64 {to.op(f'and i64 {hint}, {-most}')}, {i}"), "%order", i, "i64")
+        to.do(f"call void @sort(ptr %order, i64 {count})")
+        with to.each(count) as i:
+            index = to.op(f"and i64 {to.load('i64', '%order', i, 'i64')}, {most - 1}")
+            to.store("i64", to.op(f"add i64 {first}, {index}"), "%order", i, "i64")
+        last = to.load("i64", "%order", to.op(f"sub i64 {count}, 1"), "i64")
+        whole = to.op(f"and i64 {to.op(f'add i64 {count}, {width - 1}')}, {-width}")
+        with to.each(whole, count) as i:
+            to.store("i64", last, "%order", i, "i64")
+        now = to.op(f"call i1 @blocks({given}, i64 0, i64 {whole}, ptr %scratch, ptr %order)")
+        to.store("i1", to.op(f"and i1 {to.load('i1', good)}, {now}"), good)
+    to.end(f"i1 {to.load('i1', good)}")
+    return to
 
 
 def leave_hint(to: Emitter, order: str, lists: dict[str, "TurnList"], bits: dict[str, tuple[int, int]]) -> None:
@@ -218,8 +160,7 @@ def new_list(to: Emitter, turns: str, bits: int | None) -> TurnList:
     numbers, count, seen = to.op(f"alloca i32, i64 {turns}"), to.op("alloca i64"), ""
     if bits is not None:
         seen = to.op(f"alloca [{SEEN + 8 * to.width} x i8], align 64")
-        to.declare("i64 @llvm.smax.i64(i64, i64)")
-        most = to.op(f"call i64 @llvm.smax.i64(i64 {turns}, i64 {bits})")
+        most = to.larger(turns, bits)
         to.store("i64", to.op(f"udiv i64 {bits << SCALE_BITS}, {most}"), seen)
         to.store(f"<{to.width} x i64>", "zeroinitializer", seen, SEEN, extra=", align 64")
     return TurnList(numbers, count, seen)

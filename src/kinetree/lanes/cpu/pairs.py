@@ -17,7 +17,7 @@ from ..llvm.kernel import with_helpers
 from ..llvm.scratch import advise_large_pages
 from ..llvm.text import Text, over_blocks
 from ..llvm.trigonometry import lane_module
-from ..pairs.pairs import ABOVE, ARRAYS, BELOW, EVERY_SIDE, Pairs, PairsText, least, stacked
+from ..pairs.pairs import ABOVE, ARRAYS, BELOW, EVERY_SIDE, Pairs, PairsText, stacked
 from .host import cpu_target, vector_width
 
 
@@ -55,8 +55,7 @@ class PairsFunction(PairsText):
 
     def inside(self, row: str) -> str:
         """The row, or the end of the strip that is nearest to it."""
-        self.to.declare("i64 @llvm.smax.i64(i64, i64)")
-        return self.to.op(f"call i64 @llvm.smax.i64(i64 {least(self.to, row, '%hi')}, i64 %lo)")
+        return self.to.larger(self.to.smaller(row, "%hi"), "%lo")
 
     def of_column(self, array: str, place: str, kind: str) -> str:
         """Neighbours."""

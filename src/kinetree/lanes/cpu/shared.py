@@ -11,10 +11,10 @@ from ..llvm.handler import (
     POINTERS,
     REACH,
     SCRATCH,
-    SMALLER_LARGER,
     block_lanes,
     enough_to_sort,
     fill_record,
+    lane_or_lanes,
     take_part,
 )
 from ..llvm.scratch import leave_scratch, take_scratch
@@ -53,17 +53,10 @@ def _framed(program: Program, width: int) -> Text:
     to, count = Text("m"), program.n_inputs + program.n_outputs
     to.lines.append(f"{ONE_FRAME} = internal constant [{count} x i64] zeroinitializer")
     lists = ("inputs", "outputs", "constants", "tables", "turns", "widths")
-    given = [
-        *(f"ptr %{x}" for x in lists),
-        "i64 %reach",
-        "i64 %lo",
-        "i64 %hi",
-        "ptr %scratch",
-        "i64 %frames",
-        "ptr %bytes",
-    ]
-    to.begin(f"i1 @framed({', '.join(given)})")
+    given = [*(f"ptr %{x}" for x in lists), "i64 %reach", "i64 %lo", "i64 %hi", "ptr %scratch", "i64 %frames"]
+    to.begin(f"i1 @framed({', '.join(given)}, ptr %bytes)")
     to.do(f"%arrays = alloca [{count} x ptr]")
+    good = to.variable("i1", "true")
     for k in range(count):
         inside = k < program.n_inputs
         first = to.load("ptr", "%inputs" if inside else "%outputs", 8 * (k if inside else k - program.n_inputs))
@@ -72,28 +65,15 @@ def _framed(program: Program, width: int) -> Text:
     written = to.at("%arrays", 8 * program.n_inputs)
     whole = to.op("icmp eq i64 %frames, 0")
     reach, times = to.op(f"select i1 {whole}, i64 %reach, i64 0"), to.op(f"select i1 {whole}, i64 1, i64 %frames")
-    to.into("frame")
-    to.lines.append("  %number = phi i64 [ 0, %entry ], [ %next, %moved ]")
-    to.lines.append("  %good = phi i1 [ true, %entry ], [ %still, %moved ]")
-    to.branch(to.op(f"icmp slt i64 %number, {times}"), "one", "done")
-    to.label("one")
-    to.branch(few, "single", "block")
     rest = ", ".join(f"ptr %{x}" for x in lists[2:])
-    for label, name in (("single", "lane"), ("block", "lanes")):
-        to.label(label)
-        given = f"ptr %arrays, ptr {written}, {rest}, i64 {reach}, i64 %lo, i64 %hi, ptr %scratch"
-        to.lines.append(f"  %good_{name} = call i1 @{name}({given})")
-        to.go("moved")
-    to.label("moved")
-    to.lines.append("  %now = phi i1 [ %good_lane, %single ], [ %good_lanes, %block ]")
-    to.lines.append("  %still = and i1 %good, %now")
-    for k in range(count):
-        place = to.at(to.load("ptr", "%arrays", 8 * k), to.load("i64", "%bytes", 8 * k))
-        to.store("ptr", place, "%arrays", 8 * k)
-    to.lines.append("  %next = add i64 %number, 1")
-    to.go("frame")
-    to.label("done")
-    to.end("i1 %good")
+    given = f"ptr %arrays, ptr {written}, {rest}, i64 {reach}, i64 %lo, i64 %hi, ptr %scratch"
+    with to.each(times):
+        now = lane_or_lanes(to, few, given)
+        to.store("i1", to.op(f"and i1 {to.load('i1', good)}, {now}"), good)
+        for k in range(count):
+            place = to.at(to.load("ptr", "%arrays", 8 * k), to.load("i64", "%bytes", 8 * k))
+            to.store("ptr", place, "%arrays", 8 * k)
+    to.end(f"i1 {to.load('i1', good)}")
     return to
 
 
@@ -107,13 +87,12 @@ def _take_parts(width: int) -> Text:
     lists = [to.load("ptr", record, POINTERS + 8 * k) for k in range(6)]
     given = ", ".join([*(f"ptr {x}" for x in lists), f"i64 {to.load('i64', record, REACH)}"])
     more = f"i64 {to.load('i64', '%job', FRAMES)}, ptr {to.load('ptr', '%job', BYTES)}"
-    to.branch(to.op(f"icmp eq ptr {memory}, null"), "without", "take")
-    to.label("without")
-    to.op(f"atomicrmw or ptr {to.at('%job', VERDICT)}, i64 {NO_MEMORY} monotonic")
-    to.do("ret void")
+    with to.when(to.op(f"icmp eq ptr {memory}, null")):
+        to.op(f"atomicrmw or ptr {to.at('%job', VERDICT)}, i64 {NO_MEMORY} monotonic")
+        to.give()
+    to.go("take")
     good = take_part(to, record, width, given, memory, more)
-    to.branch(good, "take", "tell")
-    to.label("tell")
+    to.require(to.op(f"xor i1 {good}, true"), otherwise="take")
     to.op(f"atomicrmw or ptr {to.at('%job', VERDICT)}, i64 {NOT_FINITE} monotonic")
     to.go("take")
     to.label("leave")
@@ -141,7 +120,7 @@ def _shared(dtype: np.dtype, width: int, ordered: bool) -> Text:
     record = to.at("%job", RECORD)
     threads = to.op("add i64 %helpers, 1")
     fair = to.op(f"sdiv i64 %lanes, {to.op(f'mul i64 {threads}, {tuning.PARTS_OF_THREAD}')}")
-    grain = to.op(f"call i64 @llvm.smax.i64(i64 {to.op(f'and i64 {fair}, {-width}')}, i64 %least)")  # whole blocks too
+    grain = to.larger(to.op(f"and i64 {fair}, {-width}"), "%least")  # whole blocks too
     grain = enough_to_sort(to, grain, "%lanes", threads, width) if ordered else grain
     parts = fill_record(to, record, "%lanes", grain)
     to.store("i64", "%reach", record, REACH)
@@ -150,8 +129,7 @@ def _shared(dtype: np.dtype, width: int, ordered: bool) -> Text:
     for k, x in enumerate(lists):
         to.store("ptr", x, record, POINTERS + 8 * k)
     others = to.op(f"sub i64 {parts}, 1")
-    wanted = to.op(f"call i64 @llvm.smin.i64(i64 {others}, i64 %helpers)")
+    wanted = to.smaller(others, "%helpers")
     to.do(f"call void {to.load('ptr', '%team', SHARE)}(ptr %team, ptr %job, i64 %helpers, i64 {wanted})")
     to.end(f"i64 {to.load('i64', '%job', VERDICT)}")
-    to.lines += SMALLER_LARGER
     return to

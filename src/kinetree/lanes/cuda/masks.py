@@ -158,7 +158,7 @@ class ValueWriter(CudaWriter):
         to, count = self.to, len(key)
         for slot in key:
             self.events.read(slot)
-        listing = self._rooms.setdefault(key, "") or self.variable_array(count)
+        listing = self._rooms.setdefault(key, "") or self._integers(count)
         self._rooms[key] = listing  # when a list is made again, it replaces the old one
         start = self.at("list")
         turn = self.at("listing")
@@ -193,15 +193,12 @@ class ValueWriter(CudaWriter):
     def list_of(self, name: str, most: int) -> tuple[str, str]:
         """Memory for the numbers of the turns on a list, and for their count."""
         if name not in self._lists:
-            self._lists[name] = self.variable_array(most), self.variable_array(1)
+            self._lists[name] = self._integers(most), self._integers(1)
         return self._lists[name]
 
-    def variable_array(self, count: int) -> str:
+    def _integers(self, count: int) -> str:
         """Memory for integers, for the whole function."""
-        self._variables += 1
-        name = f"%variable{self._variables}"
-        self.to.lines.insert(self.to.lines.index("entry:") + 1, f"  {name} = alloca [{count + 1} x i32]")
-        return name
+        return self.to.variable(f"[{count + 1} x i32]")
 
     def module_array(self, kind: str, numbers: list[Any]) -> str:
         """An array of constants in the module."""

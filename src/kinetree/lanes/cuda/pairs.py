@@ -10,7 +10,7 @@ from ..kept.once import once
 from ..llvm.handler import address, dimension, operands, results
 from ..llvm.kernel import with_helpers
 from ..llvm.text import Text
-from ..pairs.pairs import ABOVE, ARRAYS, BELOW, EVERY_SIDE, Pairs, PairsText, least, stacked
+from ..pairs.pairs import ABOVE, ARRAYS, BELOW, EVERY_SIDE, Pairs, PairsText, stacked
 from .driver import begin_handler, cuda_target, launch_values
 from .ptx import ALIGNED, GLOBAL, global_thread, gpu_module
 
@@ -41,9 +41,9 @@ class PairsKernel(PairsText):
         to.label("begin")
         last = to.op("sub i64 %n, 1")
         # columns beyond the last repeat the last one
-        numbers = [least(to, to.op(f"add i64 {left}, {THREADS * c}"), last) for c in range(COLUMNS)]
+        numbers = [to.smaller(to.op(f"add i64 {left}, {THREADS * c}"), last) for c in range(COLUMNS)]
         self.columns = [self.column(number) for number in numbers]
-        end = least(to, to.op(f"add i64 {first}, {STRIP}"), "%n")
+        end = to.smaller(to.op(f"add i64 {first}, {STRIP}"), "%n")
         past = to.op(f"add i64 {span}, {SPAN}")
         to.branch(to.op(f"icmp sge i64 {first}, {past}"), "below", "not_below")
         to.label("not_below")

@@ -13,7 +13,6 @@ import numpy as np
 from ..kept.once import once
 from ..llvm.handler import address, dimension, operands, results
 from ..llvm.text import Text
-from ..pairs.pairs import least
 from .driver import begin_handler, cuda_target, launch_values
 from .ptx import ALIGNED, GLOBAL, global_thread, gpu_module
 from .tile import SHARED
@@ -47,9 +46,9 @@ def kernel_text(dtype: np.dtype) -> str:
 
     # beyond the last lane and the last column, the last number is read again; it is not written
     last_lane, last_column = (to.op(f"sub i64 {n}, 1") for n in ("%lanes", "%width"))
-    lane, read = least(to, to.op(f"add i64 {first_lane}, {near}"), last_lane), []
+    lane, read = to.smaller(to.op(f"add i64 {first_lane}, {near}"), last_lane), []
     for turn in range(TURNS):
-        column = least(to, to.op(f"add i64 {first_column}, {further(turn)}"), last_column)
+        column = to.smaller(to.op(f"add i64 {first_column}, {further(turn)}"), last_column)
         read.append(to.op(f"load {real}, {GLOBAL} {place('%columns', column, '%lanes', lane, 1)}"))
     for turn, number in enumerate(read):
         to.do(f"store {real} {number}, {SHARED} {place('@square', further(turn), PITCH, near, 3)}")

@@ -45,15 +45,8 @@ def new_room(to: Any, aval: Any, value: str) -> Room:
     wide = to.vector(kind)
     align = f"align {to.width * to.bits // 8}"
     base = _free(to, count, wide, align)
-    label = f"fill{to.number_of_labels()}"
-    to.go(label)
-    to.label(label)
-    to.into(f"{label}_next")
-    to.lines.append(f"  %{label}_k = phi i64 [ 0, %{label} ], [ %{label}_more, %{label}_next ]")
-    to.do(f"store {wide} {value}, ptr {to.at(base, f'%{label}_k', wide)}, {align}")
-    to.lines.append(f"  %{label}_more = add i64 %{label}_k, 1")
-    to.branch(to.op(f"icmp slt i64 %{label}_more, {count}"), f"{label}_next", f"{label}_after")
-    to.label(f"{label}_after")
+    with to.each(count) as k:
+        to.do(f"store {wide} {value}, ptr {to.at(base, k, wide)}, {align}")
     return Room(kind, base)
 
 
@@ -157,7 +150,7 @@ def _while(to: Any, e: Any, args: list[Any], unknown: type[Exception]) -> list[A
     known = [a._replace(fixed=True) if isinstance(a, Room) else a for a in args[: tests + bodies]]
     start = args[tests + bodies :]
     kinds = [to.kind_of(v.aval) for v in e.invars[tests + bodies :]]
-    label, before, wide = f"while{to.number_of_labels()}", to.mask, to.width > 1
+    label, before, wide = to.new_label("while"), to.mask, to.width > 1
     to.go(label)
     to.label(label)
     to.into(f"{label}_look")

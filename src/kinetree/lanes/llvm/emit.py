@@ -149,7 +149,6 @@ class Emitter(Text):
         self.real, self.integer, self.truth = (self.vector(t) for t in (self.scalar, f"i{self.bits}", "i1"))
         self.called: set[str] = set()  # functions that the module must define
         self.mask = ""  # the lanes that take part; empty: all do
-        self._labels = 0
         self.rooms: set[str] = set()  # arrays on the stack
         self.rooms_used: dict[tuple[int, str], int] = {}  # arrays used since the turn began, by size and type
         self._sincos: dict[str, tuple[str, ...]] = {}
@@ -241,11 +240,6 @@ class Emitter(Text):
     def restore(self, known: Any) -> None:
         """After a nested block: restore the values known before it."""
         self._sincos = known
-
-    def number_of_labels(self) -> int:
-        """A new number, for names of blocks."""
-        self._labels += 1
-        return self._labels
 
     # -- jaxprs --------------------------------------------------------------------------------------------------------
 

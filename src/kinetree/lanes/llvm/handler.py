@@ -66,18 +66,14 @@ def supported() -> bool:
 def answer_metadata(to: Text, traits: int) -> None:
     """Start a handler. XLA asks for our version when it registers it; stages other than execution do nothing."""
     extension = to.load("ptr", "%frame", 8)
-    to.branch(to.op(f"icmp eq ptr {extension}, null"), "stage", "metadata")
-    to.label("metadata")
-    metadata = to.load("ptr", extension, 24)
-    major, minor = version() or VERSIONS[0]
-    for value, offset in ((major, 24), (minor, 28), (traits, 32)):
-        to.store("i32", value, metadata, offset)
-    to.do("ret ptr null")
-    to.label("stage")
-    to.branch(to.op(f"icmp eq i32 {to.load('i32', '%frame', 32)}, 3"), "execute", "nothing")
-    to.label("nothing")
-    to.do("ret ptr null")
-    to.label("execute")
+    with to.when(to.op(f"icmp ne ptr {extension}, null")):
+        metadata = to.load("ptr", extension, 24)
+        major, minor = version() or VERSIONS[0]
+        for value, offset in ((major, 24), (minor, 28), (traits, 32)):
+            to.store("i32", value, metadata, offset)
+        to.give("ptr null")
+    with to.when(to.op(f"icmp ne i32 {to.load('i32', '%frame', 32)}, 3")):
+        to.give("ptr null")
 
 
 def handler_text(program: Program, dtype: np.dtype, width: int, grain: int, ordered: bool = False) -> str:
@@ -92,17 +88,13 @@ def handler_text(program: Program, dtype: np.dtype, width: int, grain: int, orde
 
     task = task_text(block_lanes(width), arguments, scratch=True, result="i1")
     handler = _handler(program, dtype, (width, grain), starts, ordered)
-    return "\n".join([MEMORY, scratch_text(), *SMALLER_LARGER, str(task), str(handler)])
-
-
-SMALLER_LARGER = [f"declare i64 @llvm.{name}.i64(i64, i64)" for name in ("smin", "smax")]
+    return "\n".join([MEMORY, scratch_text(), str(task), str(handler)])
 
 
 def enough_to_sort(to: Text, grain: str | int, lanes: str, threads: str, width: int) -> str:
     """Lanes of a part: enough that sorting brings similar lanes together, but at most the share of a thread."""
     share = to.op(f"and i64 {to.op(f'sdiv i64 {lanes}, {threads}')}, {-width}")
-    enough = to.op(f"call i64 @llvm.smin.i64(i64 {share}, i64 {tuning.ORDERED_PART_LANES})")
-    return to.op(f"call i64 @llvm.smax.i64(i64 {enough}, i64 {grain})")
+    return to.larger(to.smaller(share, tuning.ORDERED_PART_LANES), grain)
 
 
 def block_lanes(width: int) -> int:
@@ -121,17 +113,15 @@ def task_text(least: int, arguments: Callable[[Text], str], scratch: bool = Fals
     memory = take_scratch(to, KEPT_SCRATCH, to.load("i64", "%job", SCRATCH)) if scratch else ""
     given = arguments(to)
     if scratch:  # without memory this thread leaves all parts to others
-        to.branch(to.op(f"icmp eq ptr {memory}, null"), "leave", "take")
-    else:
-        to.go("take")
+        to.require(to.op(f"icmp ne ptr {memory}, null"))
+    to.go("take")
     take_part(to, "%job", least, given, memory, result=result)
     to.op(f"atomicrmw add ptr {to.at('%job', DONE)}, i64 1 release")
     to.go("take")
     to.label("leave")
     if scratch:
         leave_scratch(to, KEPT_SCRATCH, memory)
-    _release(to, "%job", "out")
-    to.label("out")
+    _release(to, "%job")
     to.end()
     return to
 
@@ -145,8 +135,7 @@ def take_part(to: Text, job: str, least: int, given: str, memory: str, more: str
     to.label("take")
     tasks, lanes, grain = (to.load("i64", job, o) for o in (TASKS, LANES, GRAIN))
     part = to.op(f"atomicrmw add ptr {to.at(job, COUNTER)}, i64 1 monotonic")
-    to.branch(to.op(f"icmp slt i64 {part}, {tasks}"), "work", "leave")
-    to.label("work")
+    to.require(to.op(f"icmp slt i64 {part}, {tasks}"))
     lo = to.op(f"mul i64 {part}, {grain}")
     end = to.op(f"add i64 {lo}, {grain}")
     # the last part also takes the remainder, so that every part has at least a block
@@ -155,22 +144,27 @@ def take_part(to: Text, job: str, least: int, given: str, memory: str, more: str
     if more:
         return to.op(f"call i1 @framed({given}, i64 {lo}, i64 {hi}, ptr {memory}, {more})")
     few = to.op(f"icmp slt i64 {to.op(f'sub i64 {hi}, {lo}')}, {least}")
-    to.branch(few, "single", "block")
+    return lane_or_lanes(to, few, f"{given}, i64 {lo}, i64 {hi}{memory and f', ptr {memory}'}", result)
+
+
+def lane_or_lanes(to: Text, few: str, given: str, result: str = "i1") -> str:
+    """The result of `lane` if there are few lanes, else of `lanes`."""
+    found, end = [], to.new_label("ran")
+    to.branch(few, f"{end}_single", f"{end}_block")
     for label, name in (("single", "lane"), ("block", "lanes")):
-        to.label(label)
-        call = f"call {result} @{name}({given}, i64 {lo}, i64 {hi}{memory and f', ptr {memory}'})"
-        to.do(call) if result == "void" else to.op(call)
-        to.go("finished")
-    to.label("finished")
-    return ""
+        to.label(f"{end}_{label}")
+        call = f"call {result} @{name}({given})"
+        found.append(to.do(call) if result == "void" else to.op(call))
+        to.go(end)
+    to.label(end)
+    ways = f"[ {found[0]}, %{end}_single ], [ {found[1]}, %{end}_block ]"
+    return "" if result == "void" else to.op(f"phi {result} {ways}")
 
 
-def _release(to: Text, job: str, after: str) -> None:
+def _release(to: Text, job: str) -> None:
     owners = to.op(f"atomicrmw sub ptr {to.at(job, OWNERS)}, i64 1 acq_rel")
-    to.branch(to.op(f"icmp eq i64 {owners}, 1"), f"free_{after}", after)
-    to.label(f"free_{after}")
-    to.do(f"call void @free(ptr {job})")
-    to.go(after)
+    with to.when(to.op(f"icmp eq i64 {owners}, 1")):
+        to.do(f"call void @free(ptr {job})")
 
 
 def open_handler() -> Text:
@@ -186,10 +180,8 @@ def open_handler() -> Text:
 def new_record(to: Text, size: int, lanes: str, grain: str | int) -> tuple[str, str]:
     """A new record of this size, with the numbers about its parts, and how many parts there are."""
     job = to.op(f"call ptr @aligned_alloc(i64 64, i64 {(size + 63) // 64 * 64})")
-    to.branch(to.op(f"icmp eq ptr {job}, null"), "no_record", "recorded")
-    to.label("no_record")
-    refuse(to, RESOURCE_EXHAUSTED, "@no_memory")
-    to.label("recorded")
+    with to.when(to.op(f"icmp eq ptr {job}, null")):
+        refuse(to, RESOURCE_EXHAUSTED, "@no_memory")
     return job, fill_record(to, job, lanes, grain)
 
 
@@ -198,13 +190,12 @@ def refuse(to: Text, code: int, message: str) -> None:
     for kind, value, offset in (("i64", 28, 0), ("ptr", "null", 8), ("ptr", message, 16), ("i32", code, 24)):
         to.store(kind, value, "%failure", offset)
     create = to.load("ptr", to.load("ptr", "%frame", 16), 48)
-    to.do(f"ret ptr {to.op(f'call ptr {create}(ptr %failure)')}")
+    to.give(f"ptr {to.op(f'call ptr {create}(ptr %failure)')}")
 
 
 def fill_record(to: Text, job: str, lanes: str, grain: str | int) -> str:
     """Write the numbers about a record's parts. Returns how many parts there are."""
-    parts = to.op(f"sdiv i64 {lanes}, {grain}")
-    parts = to.op(f"select i1 {to.op(f'icmp slt i64 {parts}, 1')}, i64 1, i64 {parts}")
+    parts = to.larger(to.op(f"sdiv i64 {lanes}, {grain}"), 1)
     for value, offset in ((0, COUNTER), (0, DONE), (parts, TASKS), (lanes, LANES), (grain, GRAIN)):
         to.store("i64", value, job, offset)
     return parts
@@ -303,48 +294,28 @@ def share(to: Text, job: str, parts: str) -> None:
     to.store("i64", 1, "%threads")
     others = to.op("atomicrmw add ptr @calls, i64 1 monotonic")
     fair = to.op(f"sdiv i64 {to.load('i64', f'@{CORES}')}, {to.op(f'add i64 {others}, 1')}")
-    to.branch(to.op(f"icmp sgt i64 {parts}, 1"), "ask_pool", "share")
-    to.label("ask_pool")
-    for value, kind, offset in ((32, "i64", 0), ("null", "ptr", 8), (context, "ptr", 16), ("%threads", "ptr", 24)):
-        to.store(kind, value, "%ask", offset)
-    to.op(f"call ptr {to.load('ptr', api, 144)}(ptr %ask)")
-    to.into("share")
-    helpers = to.load("i64", "%threads")
-    for most in (parts, fair):
-        helpers = to.op(f"select i1 {to.op(f'icmp slt i64 {helpers}, {most}')}, i64 {helpers}, i64 {most}")
-    helpers = to.op(f"select i1 {to.op(f'icmp slt i64 {helpers}, 1')}, i64 1, i64 {helpers}")
+    with to.when(to.op(f"icmp sgt i64 {parts}, 1")):
+        for value, kind, offset in ((32, "i64", 0), ("null", "ptr", 8), (context, "ptr", 16), ("%threads", "ptr", 24)):
+            to.store(kind, value, "%ask", offset)
+        to.op(f"call ptr {to.load('ptr', api, 144)}(ptr %ask)")
+    helpers = to.larger(to.smaller(to.smaller(to.load("i64", "%threads"), parts), fair), 1)
     to.store("i64", to.op(f"add i64 {helpers}, 1"), job, OWNERS)  # the helpers, this call as one of them, and its wait
-    for value, kind, offset in (
-        (40, "i64", 0),
-        ("null", "ptr", 8),
-        (context, "ptr", 16),
-        ("@task", "ptr", 24),
-        (job, "ptr", 32),
-    ):
+    head = ((40, "i64", 0), ("null", "ptr", 8), (context, "ptr", 16), ("@task", "ptr", 24), (job, "ptr", 32))
+    for value, kind, offset in head:
         to.store(kind, value, "%order", offset)
     schedule = to.load("ptr", api, 136)
-    to.into("order_next")
-    to.lines.append("  %i = phi i64 [ 1, %share ], [ %j, %ordered ]")
-    to.branch(to.op(f"icmp slt i64 %i, {helpers}"), "ordered", "join")
-    to.label("ordered")
-    to.op(f"call ptr {schedule}(ptr %order)")
-    to.lines.append("  %j = add i64 %i, 1")
-    to.go("order_next")
-    to.label("join")
+    with to.each(helpers, 1):
+        to.op(f"call ptr {schedule}(ptr %order)")
     to.do(f"call void @task(ptr {job})")
     # Parts are left only if this thread had no memory for them. No other thread may come, so wait only for begun parts.
     begun = to.op(f"atomicrmw xchg ptr {to.at(job, COUNTER)}, i64 {CLOSED} acq_rel")
     lacking = to.op(f"icmp slt i64 {begun}, {parts}")
-    due = to.op(f"select i1 {lacking}, i64 {begun}, i64 {parts}")
+    due = to.smaller(begun, parts)
     to.into("wait")
     done = to.op(f"load atomic i64, ptr {to.at(job, DONE)} acquire, align 8")
-    to.branch(to.op(f"icmp sge i64 {done}, {due}"), "leave", "wait")
-    to.label("leave")
+    to.require(to.op(f"icmp sge i64 {done}, {due}"), otherwise="wait")
     to.op("atomicrmw sub ptr @calls, i64 1 monotonic")
-    _release(to, job, "end")
-    to.label("end")
-    to.branch(lacking, "lacking", "complete")
-    to.label("lacking")
-    refuse(to, RESOURCE_EXHAUSTED, "@no_memory")
-    to.label("complete")
-    to.do("ret ptr null")
+    _release(to, job)
+    with to.when(lacking):
+        refuse(to, RESOURCE_EXHAUSTED, "@no_memory")
+    to.give("ptr null")

@@ -45,7 +45,6 @@ class LoopWriter(ABC):
         self.columns: list[str] = []
         self.side_by_side = width > 1  # True if several lanes share one control flow
         self.mask = ""  # the lanes that take part; empty: all do
-        self._repeats = self._variables = 0
 
     def text(self) -> str:
         """Declarations and definitions."""
@@ -98,22 +97,13 @@ class LoopWriter(ABC):
     def _repeat(self, part: Repeat, going: Callable[[], str], body: Callable[[], None]) -> None:
         """Repeat the body while some lane of the vector is going; the others keep their values."""
         to, before = self.to, self.mask
-        self._repeats += 1
-        label = f"repeat{self._repeats}"
-        to.go(label)
-        to.label(label)
-        to.into(f"{label}_again")
-        to.lines.append(f"  %{label}_times = phi i64 [ 0, %{label} ], [ %{label}_more, %{label}_end ]")
-        to.branch(to.op(f"icmp slt i64 %{label}_times, {part.most}"), f"{label}_look", f"{label}_after")
-        to.label(f"{label}_look")
-        self._choose(going(), f"{label}_once", f"{label}_after")
-        if part.uniform:
-            self.mask = before
-        body()
-        to.into(f"{label}_end")
-        to.lines.append(f"  %{label}_more = add i64 %{label}_times, 1")
-        to.go(f"{label}_again")
-        to.label(f"{label}_after")
+        label = to.new_label("repeat")
+        with to.each(part.most):
+            self._choose(going(), label, f"{label}_after")
+            if part.uniform:
+                self.mask = before
+            body()
+        to.into(f"{label}_after")
         self.mask = before
 
     def going(self, part: Repeat) -> str:
@@ -201,7 +191,9 @@ class LoopWriter(ABC):
         to, slots = self.to, known.slots
         after = after | expected(part.body, tables) | {part.going}
         new = changed(part.body, tables)
-        places = {i: self.variable() for i in sorted(new & after)}
+        places = {
+            i: to.variable(to.real) for i in sorted(new & after)
+        }  # with a value for each lane; LLVM has registers
 
         def keep() -> None:
             for i, place in places.items():
@@ -223,13 +215,6 @@ class LoopWriter(ABC):
         self._repeat(part, lambda: to.op(f"load {to.real}, ptr {places[part.going]}"), body)
         fetch()
 
-    def variable(self) -> str:
-        """A variable of the function, with a value for each lane. LLVM makes a register of it."""
-        self._variables += 1
-        name = f"%variable{self._variables}"
-        self.to.lines.insert(self.to.lines.index("entry:") + 1, f"  {name} = alloca {self.to.real}")
-        return name
-
     def _turns(self, loops: list[Any], number: int, tables: Any, known: "WrittenOut") -> None:
         """All turns of these loops; the first loop has this number."""
         to, slots = self.to, known.slots
@@ -248,21 +233,8 @@ class LoopWriter(ABC):
 
     def _loop(self, k: int, arrays: tuple[str, str, str]) -> None:
         """All turns of loop k."""
-        self._counted(f"loop{k}", arrays[2], lambda number: self._one_turn(k, number, arrays))
-
-    def _counted(self, label: str, turns: str, turn: Callable[[str], None]) -> None:
-        """`turn(number)` for number = 0, 1, ..., count − 1."""
-        to = self.to
-        to.go(label)
-        to.label(label)
-        to.branch(to.op(f"icmp sgt i64 {turns}, 0"), f"{label}_turn", f"{label}_after")
-        to.label(f"{label}_turn")
-        to.lines.append(f"  %{label}_number = phi i64 [ 0, %{label} ], [ %{label}_next, %{label}_turned ]")
-        turn(f"%{label}_number")
-        to.into(f"{label}_turned")
-        to.lines.append(f"  %{label}_next = add i64 %{label}_number, 1")
-        to.branch(to.op(f"icmp slt i64 %{label}_next, {turns}"), f"{label}_turn", f"{label}_after")
-        to.label(f"{label}_after")
+        with self.to.each(arrays[2]) as number:
+            self._one_turn(k, number, arrays)
 
     def _one_turn(self, k: int, number: str, arrays: tuple[str, str, str]) -> None:
         """One turn of loop k, with the lanes that do it."""

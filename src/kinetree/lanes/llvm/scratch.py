@@ -6,7 +6,6 @@ waits. A head of 64 bytes before the memory holds its size.
 """
 
 import sys
-from collections.abc import Callable
 
 from .. import tuning
 from .text import Text
@@ -34,44 +33,24 @@ def leave_scratch(to: Text, places: str, memory: str) -> None:
     to.do(f"call void @leave_scratch(ptr {places}, ptr {memory})")
 
 
-def _over_places(to: Text, before: str, visit: Callable[[str], None]) -> None:
-    """From the block `before`: `visit(place)` for all places; it jumps to `next` or leaves. Then label `none`."""
-    to.into("look")
-    to.lines.append(f"  %k = phi i64 [ 0, %{before} ], [ %further, %next ]")
-    to.branch(to.op(f"icmp slt i64 %k, {PLACES}"), "place", "none")
-    to.label("place")
-    visit(to.at("%places", "%k", "i64"))
-    to.label("next")
-    to.lines.append("  %further = add i64 %k, 1")
-    to.go("look")
-    to.label("none")
-
-
 def _take() -> Text:
     to = Text("s")
     to.begin("internal ptr @take_scratch(ptr %places, i64 %size) noinline")
-
-    def visit(place: str) -> None:
+    with to.each(PLACES) as k:
+        place = to.at("%places", k, "i64")
         there = to.op(f"load atomic i64, ptr {place} monotonic, align 8")
-        to.branch(to.op(f"icmp eq i64 {there}, 0"), "next", "some")
-        to.label("some")
-        got = to.op(f"atomicrmw xchg ptr {place}, i64 0 acq_rel")
-        to.branch(to.op(f"icmp eq i64 {got}, 0"), "next", "got")
-        to.label("got")
-        memory = to.op(f"inttoptr i64 {got} to ptr")
-        to.branch(to.op(f"icmp sge i64 {to.load('i64', memory)}, %size"), "large", "small")
-        to.label("large")
-        to.do(f"ret ptr {to.at(memory, HEAD)}")
-        to.label("small")  # a larger memory will take its place
-        to.do(f"call void @free(ptr {memory})")
-        to.go("none")
-
-    _over_places(to, "entry", visit)
+        with to.when(to.op(f"icmp ne i64 {there}, 0")):
+            got = to.op(f"atomicrmw xchg ptr {place}, i64 0 acq_rel")
+            with to.when(to.op(f"icmp ne i64 {got}, 0")):
+                memory = to.op(f"inttoptr i64 {got} to ptr")
+                with to.when(to.op(f"icmp sge i64 {to.load('i64', memory)}, %size")):
+                    to.give(f"ptr {to.at(memory, HEAD)}")
+                to.do(f"call void @free(ptr {memory})")  # a larger memory will take its place
+                to.go("none")
+    to.into("none")
     new = scratch_memory(to, to.op(f"add i64 %size, {HEAD}"))
-    to.branch(to.op(f"icmp eq ptr {new}, null"), "nothing", "new")
-    to.label("nothing")
-    to.do("ret ptr null")
-    to.label("new")
+    with to.when(to.op(f"icmp eq ptr {new}, null")):
+        to.give("ptr null")
     to.store("i64", "%size", new)
     to.end(f"ptr {to.at(new, HEAD)}")
     return to
@@ -80,20 +59,16 @@ def _take() -> Text:
 def _leave() -> Text:
     to = Text("l")
     to.begin("internal void @leave_scratch(ptr %places, ptr %memory) noinline")
-    to.branch(to.op("icmp eq ptr %memory, null"), "done", "some")
-    to.label("some")
+    with to.when(to.op("icmp eq ptr %memory, null")):
+        to.give()
     head = to.at("%memory", -HEAD)
     address = to.op(f"ptrtoint ptr {head} to i64")
-    to.branch(to.op(f"icmp sle i64 {to.load('i64', head)}, {tuning.KEPT_SCRATCH_MAX_BYTES}"), "keep", "none")
-    to.label("keep")
-
-    def visit(place: str) -> None:
+    with to.when(to.op(f"icmp sle i64 {to.load('i64', head)}, {tuning.KEPT_SCRATCH_MAX_BYTES}")), to.each(PLACES) as k:
+        place = to.at("%places", k, "i64")
         pair = to.op(f"cmpxchg ptr {place}, i64 0, i64 {address} acq_rel monotonic, align 8")
-        to.branch(to.op(f"extractvalue {{ i64, i1 }} {pair}, 1"), "done", "next")
-
-    _over_places(to, "keep", visit)
+        with to.when(to.op(f"extractvalue {{ i64, i1 }} {pair}, 1")):
+            to.give()
     to.do(f"call void @free(ptr {head})")
-    to.into("done")
     to.end()
     return to
 
@@ -116,13 +91,11 @@ def advise_large_pages(to: Text, memory: str, size: str) -> None:
     """Ask the system for large pages for new memory, if it is large enough."""
     if sys.platform != "linux":
         return
-    to.branch(to.op(f"icmp sge i64 {size}, {tuning.LARGE_PAGES_MIN_BYTES}"), "advise", "advised")
-    to.label("advise")
-    start = to.op(f"ptrtoint ptr {memory} to i64")
-    # only the pages that lie wholly inside it
-    first, end = (
-        to.op(f"and i64 {to.op(f'add i64 {start}, {further}')}, {-LARGE_PAGE}") for further in (LARGE_PAGE - 1, size)
-    )
-    place = to.op(f"inttoptr i64 {first} to ptr")
-    to.op(f"call i32 @madvise(ptr {place}, i64 {to.op(f'sub i64 {end}, {first}')}, i32 {HUGE_PAGES})")
-    to.into("advised")
+    with to.when(to.op(f"icmp sge i64 {size}, {tuning.LARGE_PAGES_MIN_BYTES}")):
+        start = to.op(f"ptrtoint ptr {memory} to i64")
+        # only the pages that lie wholly inside it
+        first, end = (
+            to.op(f"and i64 {to.op(f'add i64 {start}, {more}')}, {-LARGE_PAGE}") for more in (LARGE_PAGE - 1, size)
+        )
+        place = to.op(f"inttoptr i64 {first} to ptr")
+        to.op(f"call i32 @madvise(ptr {place}, i64 {to.op(f'sub i64 {end}, {first}')}, i32 {HUGE_PAGES})")

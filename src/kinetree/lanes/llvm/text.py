@@ -1,6 +1,7 @@
-"""A writer of LLVM text: numbered values, one instruction a line."""
+"""A writer of LLVM text: numbered values, one instruction a line, loops and conditions as contexts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 METADATA = '!7 = !{i32 1}\n!8 = !{}\n!9 = !{!"branch_weights", i32 1, i32 100000}\n'
 
@@ -19,7 +20,8 @@ class Text:
     def __init__(self, prefix: str = "v"):
         self.lines: list[str] = []
         self.declarations: set[str] = set()
-        self._prefix, self._count = prefix, 0
+        self._prefix, self._count, self._labels = prefix, 0, 0
+        self.block, self.open = "", False  # the label of the last block; True if it has not ended yet
 
     def op(self, instruction: str) -> str:
         """Append an instruction that has a result; return its name."""
@@ -37,14 +39,25 @@ class Text:
         self.lines.append(f"define {signature} {{")
         self.label("entry")
 
+    def give(self, value: str = "void") -> None:
+        """Return a value."""
+        self.do(f"ret {value}")
+        self.open = False
+
     def end(self, value: str = "void") -> None:
         """Return a value; here the function ends."""
-        self.do(f"ret {value}")
+        self.give(value)
         self.lines.append("}")
 
     def label(self, name: str) -> None:
         """Start a block."""
         self.lines.append(f"{name}:")
+        self.block, self.open = name, True
+
+    def new_label(self, name: str) -> str:
+        """A label that no other block has."""
+        self._labels += 1
+        return f"{name}.{self._labels}"
 
     def into(self, name: str) -> None:
         """Start a block, and go on in it."""
@@ -69,6 +82,14 @@ class Text:
         """A value to memory."""
         self.do(f"store {kind} {value}, ptr {self.at(base, index, of)}{extra}")
 
+    def smaller(self, a: str | int, b: str | int) -> str:
+        """The smaller of two whole numbers."""
+        return self.op(f"select i1 {self.op(f'icmp slt i64 {a}, {b}')}, i64 {a}, i64 {b}")
+
+    def larger(self, a: str | int, b: str | int) -> str:
+        """The larger of two whole numbers."""
+        return self.op(f"select i1 {self.op(f'icmp sgt i64 {a}, {b}')}, i64 {a}, i64 {b}")
+
     def prefetch(self, place: str) -> None:
         """Prefetch a place in memory that will be read."""
         self.declare("void @llvm.prefetch.p0(ptr, i32, i32, i32)")
@@ -77,10 +98,52 @@ class Text:
     def branch(self, condition: str, then: str, otherwise: str) -> None:
         """Jump to one of two labels."""
         self.do(f"br i1 {condition}, label %{then}, label %{otherwise}")
+        self.open = False
 
     def go(self, label: str) -> None:
         """Jump to a label."""
         self.do(f"br label %{label}")
+        self.open = False
+
+    def require(self, condition: str, then: str = "", otherwise: str = "leave") -> None:
+        """Go on, at a new label, if the condition holds; else jump to the label `otherwise`."""
+        then = then or self.new_label("good")
+        self.branch(condition, then, otherwise)
+        self.label(then)
+
+    def variable(self, kind: str, start: str | int | None = None, extra: str = "") -> str:
+        """The address of memory of the function; with a number there if it is to `start` with one."""
+        name = f"%{self.new_label('variable')}"
+        self.lines.insert(self.lines.index("entry:") + 1, f"  {name} = alloca {kind}{extra}")
+        if start is not None:
+            self.store(kind, start, name)
+        return name
+
+    @contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        """A context: the text written inside runs if the condition holds."""
+        label = self.new_label("when")
+        self.branch(condition, label, f"{label}_after")
+        self.label(label)
+        yield
+        if self.open:
+            self.go(f"{label}_after")
+        self.label(f"{label}_after")
+
+    @contextmanager
+    def each(self, end: str | int, first: str | int = 0, step: str | int = 1, kind: str = "i64") -> Iterator[str]:
+        """A context: the text written inside is a loop over the whole numbers from `first`, less than `end`."""
+        label, before = self.new_label("each"), self.block
+        self.branch(self.op(f"icmp slt {kind} {first}, {end}"), label, f"{label}_after")
+        self.label(label)
+        place = f"  ; {label}"  # for the number, until the block is known from which the loop goes on
+        self.lines.append(place)
+        yield f"%{label}_at"
+        self.lines.append(f"  %{label}_next = add {kind} %{label}_at, {step}")
+        ways = f"[ {first}, %{before} ], [ %{label}_next, %{self.block} ]"
+        self.lines[self.lines.index(place)] = f"  %{label}_at = phi {kind} {ways}"
+        self.branch(self.op(f"icmp slt {kind} %{label}_next, {end}"), label, f"{label}_after")
+        self.label(f"{label}_after")
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -102,11 +165,6 @@ class Caller(Text):
             return self.op(text)
         self.do(text)
         return ""
-
-    def require(self, condition: str, then: str, otherwise: str = "leave") -> None:
-        """Go on at a new label if the condition holds."""
-        self.branch(condition, then, otherwise)
-        self.label(then)
 
 
 def declared(api: dict[str, str]) -> list[str]:

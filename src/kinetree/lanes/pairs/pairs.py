@@ -17,7 +17,6 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 
 from ..llvm.emit import Emitter
-from ..llvm.text import Text
 from ..program.record import recorded
 from ..target import Target, define_eager, lower
 
@@ -96,12 +95,6 @@ EVERY_SIDE = (BELOW, ON, ABOVE)
 TOGETHER = 2  # numbers of one load; the numbers of a row are padded to a multiple of this
 
 
-def least(to: Text, a: str, b: str | int) -> str:
-    """The smaller of two whole numbers."""
-    to.declare("i64 @llvm.smin.i64(i64, i64)")
-    return to.op(f"call i64 @llvm.smin.i64(i64 {a}, i64 {b})")
-
-
 def _traced(function: Any, tree: Any, dtype: Any) -> Any:
     """The equations of a function of two members, on scalars."""
     member = jax.tree.unflatten(tree, [jax.ShapeDtypeStruct((), dtype)] * tree.num_leaves)
@@ -171,7 +164,7 @@ class PairsText(ABC):
         top = f"%{name}_row"
         to.lines.append(f"  {top} = phi i64 [ {first}, %{name} ], [ {top}_next, %{name}_next ]")
         # rows beyond the last repeat the last one, and write the same numbers
-        rows = [least(to, to.op(f"add i64 {top}, {k}"), last) for k in range(self.rows)]
+        rows = [to.smaller(to.op(f"add i64 {top}, {k}"), last) for k in range(self.rows)]
         truths = []  # for each row, column and case
         for row in rows:
             of_row = self.row("%row_wholes", self.wholes, self.whole, row)

@@ -1,5 +1,7 @@
 """A walk as LLVM text: one loop over the turns, the state in registers, for vectors of a CPU and threads of a GPU."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -21,28 +23,28 @@ def traced(walk: Walk, dtype: Any) -> Any:
     return recorded(walk.step, like(walk.state), like(walk.streams), like(walk.gathered), truth)
 
 
-def begin_turns(to: Emitter, states: int) -> tuple[list[str], int]:
-    """Begin the loop over the turns, %t. Returns names of the carried states, and the line for their definitions."""
-    to.into("begin")
-    to.into("turn")
-    to.begin_block()
-    to.lines.append("  %t = phi i64 [ 0, %begin ], [ %u, %next ]")
-    return [f"%c{i}" for i in range(states)], len(to.lines)
+@contextmanager
+def each_turn(to: Emitter, carried: list[str], reverse: bool) -> Iterator[str]:
+    """A context: the text written inside is for each turn, in order or in reverse. `carried` change from turn to turn.
 
+    The list has the values of the states, before the loop, inside it, and after it.
+    """
+    places = [to.variable(to.real) for _ in carried]
 
-def carry(to: Emitter, carried: list[str], place: int, start: list[str], new: list[str]) -> None:
-    """Define the carried states at their line: first the start state, then the result of the turn before."""
-    to.lines[place:place] = [
-        f"  {c} = phi {to.real} [ {a}, %begin ], [ {b}, %next ]" for c, a, b in zip(carried, start, new, strict=True)
-    ]
+    def keep() -> None:
+        for place, value in zip(places, carried, strict=True):
+            to.do(f"store {to.real} {value}, ptr {place}")
 
+    def fetch() -> None:
+        to.begin_block()
+        carried[:] = [to.op(f"load {to.real}, ptr {place}") for place in places]
 
-def end_turns(to: Emitter) -> None:
-    """End the loop; the text continues at label `finish`."""
-    to.label("next")
-    to.lines.append("  %u = add i64 %t, 1")
-    to.branch(to.op("icmp slt i64 %u, %turns"), "turn", "finish")
-    to.label("finish")
+    keep()
+    with to.each("%turns") as turn:
+        fetch()
+        yield to.op(f"sub i64 {to.op('sub i64 %turns, 1')}, {turn}") if reverse else turn
+        keep()
+    fetch()
 
 
 class WalkText:
@@ -104,24 +106,22 @@ class WalkText:
         pointers = to.op(f"getelementptr {to.scalar}, ptr {pointer}, {to.vector('i64')} {wide}")
         return pointers, f"v{to.width}f{to.bits}.v{to.width}p0"
 
-    def scatter(self, values: list[tuple[str, str]], index: str, present: str, after: str) -> None:
-        """Write each lane's values to its own elements, if there are any; continue at label `after`."""
+    def scatter(self, values: list[tuple[str, str]], index: str, present: str) -> None:
+        """Write each lane's values to its own elements, if there are any."""
         to = self.to
         if to.width == 1:
-            to.branch(present, "store", after)
-            to.label("store")
-            wide = to.op(f"sext i32 {index} to i64")
-            for pointer, value in values:
-                self.write(pointer, wide, value)
-        else:
-            for pointer, value in values:
-                pointers, name = self._pointers(pointer, index)
-                to.declare(f"void @llvm.masked.scatter.{name}({to.real}, {to.vector('ptr')}, i32, {to.truth})")
-                to.do(
-                    f"call void @llvm.masked.scatter.{name}({to.real} {value}, {to.vector('ptr')} {pointers}, "
-                    f"i32 {to.dtype.itemsize}, {to.truth} {present})"
-                )
-        to.go(after)
+            with to.when(present):
+                wide = to.op(f"sext i32 {index} to i64")
+                for pointer, value in values:
+                    self.write(pointer, wide, value)
+            return
+        for pointer, value in values:
+            pointers, name = self._pointers(pointer, index)
+            to.declare(f"void @llvm.masked.scatter.{name}({to.real}, {to.vector('ptr')}, i32, {to.truth})")
+            to.do(
+                f"call void @llvm.masked.scatter.{name}({to.real} {value}, {to.vector('ptr')} {pointers}, "
+                f"i32 {to.dtype.itemsize}, {to.truth} {present})"
+            )
 
     def in_turn(self, turn: str, field: int, width: int, lane: str) -> str:
         """Index of a field of a cell in an array of (turns, width, lanes)."""
@@ -148,31 +148,26 @@ class WalkText:
         return totals
 
     def turns(self, lane: str, done: str) -> None:
-        """The loop from label `begin` to label `done`, for the lanes from `lane` on."""
+        """The loop, for the lanes from `lane` on; then go to label `done`."""
         to, walk = self.to, self.walk
-        start = self.start(lane)
-        carried, place = begin_turns(to, len(start))
-        turn = to.op(f"sub i64 {to.op('sub i64 %turns, 1')}, %t") if walk.reverse else "%t"
-        cell = to.op(f"add i64 {to.op(f'mul i64 {turn}, %lanes')}, {lane}")
-        rows = self.read(self.group(2)[0], cell, "i32")
-        present = self.present(rows)
-        values = list(carried)
-        streams = self.group(3)
-        for array, field in walk.fields:
-            self.ahead(streams[array], turn, field, walk.widths[array], lane)
-            values.append(self.read(streams[array], self.in_turn(turn, field, walk.widths[array], lane)))
-        values += [self.gather(pointer, rows, present) for pointer in self.group(4)]
-        results = to.jaxpr(self.closed, [*values, present])
-        new, results = results[: len(start)], results[len(start) :]
-        carry(to, carried, place, start, new)
-        if walk.scattered and results:
-            self.scatter(list(zip(self.group(6), results, strict=True)), rows, present, "next")
-        else:
-            for field, value in enumerate(results):
-                self.write(self.group(6)[0], self.in_turn(turn, field, len(results), lane), value)
-            to.go("next")
-        end_turns(to)
-        for pointer, value in zip(self.group(5), new, strict=True):
+        carried, streams = self.start(lane), self.group(3)
+        with each_turn(to, carried, walk.reverse) as turn:
+            cell = to.op(f"add i64 {to.op(f'mul i64 {turn}, %lanes')}, {lane}")
+            rows = self.read(self.group(2)[0], cell, "i32")
+            present = self.present(rows)
+            values = list(carried)
+            for array, field in walk.fields:
+                self.ahead(streams[array], turn, field, walk.widths[array], lane)
+                values.append(self.read(streams[array], self.in_turn(turn, field, walk.widths[array], lane)))
+            values += [self.gather(pointer, rows, present) for pointer in self.group(4)]
+            results = to.jaxpr(self.closed, [*values, present])
+            carried[:], results = results[: len(carried)], results[len(carried) :]
+            if walk.scattered and results:
+                self.scatter(list(zip(self.group(6), results, strict=True)), rows, present)
+            else:
+                for field, value in enumerate(results):
+                    self.write(self.group(6)[0], self.in_turn(turn, field, len(results), lane), value)
+        for pointer, value in zip(self.group(5), carried, strict=True):
             self.write(pointer, lane, value)
         to.go(done)
 
