@@ -208,8 +208,8 @@ def advance(
     def compute(q: Any, qd: Any, act: Any, time: Any, warm_start: Any, ctrl: Any, f_ext: Any) -> State:
         now = State(q, qd, act, time, warm_start)
         note("advance", way_of_step(model, name, q.dtype))
-        stepper = stepper_for(model, name, q.dtype, h, f_ext is not None)
         traced = is_traced(model, now, ctrl, f_ext, h)
+        stepper = stepper_for(model, name, q.dtype, h, f_ext is not None, slopes=traced)
         if stepper is not None and not traced:
             keep_direct(model, stepper, (dt, int(substeps), integrator), q)
             return stepper(now, ctrl, f_ext, int(substeps))

@@ -27,7 +27,7 @@ from .near import is_asked
 from .parts import Known, Part, WithPool, table
 from .plan import Plan
 
-FAR = 1e10  # m; the distance of a point without contact, so that no infinite number is multiplied
+FAR = 1e10  # m; the distance of points without contact that were searched, so that no infinite number is multiplied
 
 
 POINT_REPORT = 14  # numbers of a point in a report
@@ -198,9 +198,12 @@ def pair_table(kinds: tuple[str, str], moving: int) -> Callable[[Plan], np.ndarr
             rows = plan.row_of_pair(pairs)
             return table(plan.row(rows), plan.base(plan.tree_of_row[rows]), *points.T, *acts.T)
         sides = [plan.rows_of_pair(pairs, k) for k in (0, 1)]
-        offset = np.array([coupled_memory(plan.pairs[k].condim).at(0, "other").offset for k in pairs])[:, None]
+        dims = plan.pair_facts.condim[np.array(pairs)]
+        offset = np.zeros_like(dims)
+        for dim in np.unique(dims):
+            offset[dims == dim] = coupled_memory(int(dim)).at(0, "other").offset
         both = [f(x) for f in (plan.row, lambda r: plan.base(plan.tree_of_row[r])) for x in sides]
-        return table(*both, *points.T, *acts.T, *(points + offset).T)
+        return table(*both, *points.T, *acts.T, *(points + offset[:, None]).T)
 
     return turns
 
@@ -213,7 +216,7 @@ def pair_constants(kinds: tuple[str, str], moving: int, by_pool: bool, turns: in
         shapes = shape_places(model)
         assert plan.world.scene is not None
         surfaces = surfaces_of_pairs(plan.world.scene, known.dtype)
-        both = np.array([(plan.pairs[k].first, plan.pairs[k].second) for k in pairs], np.int64)
+        both = np.stack(plan.pair_facts[:2], 1)[np.array(pairs)]
         order = (0, 1) if moving == BOTH else (1 - moving, moving)
         sides = [jax.tree.map(lambda x, k=k: x[both[:, k]], shapes) for k in (0, 1)]
         if kinds[0] == "hfield":
@@ -307,12 +310,12 @@ def surface_constants(dim: int, model: Model, plan: Plan, known: Known, coupled:
     whole = surfaces_of_pairs(plan.world.scene, known.dtype)
     own = pick(whole, numbers)
     split = PairSurfaces(*(x if x.ndim == 1 else tuple(x[:, k] for k in range(x.shape[1])) for x in own))
-    pairs = [plan.pairs[k] for k in numbers]
-    bodies = np.array(plan.world.scene.layout.bodies, np.int64)[[(p.first, p.second) for p in pairs]]
-    moves = np.array([(p.moving != 1, p.moving != 0) for p in pairs])
+    first, second, moving, _ = (x[numbers] for x in plan.pair_facts)
+    bodies = np.array(plan.world.scene.layout.bodies, np.int64)[np.stack((first, second), 1)]
+    moves = np.stack((moving != 1, moving != 0), 1)
     of_body = inverse_weights(model).body[:, 0]
     weight = library(of_body).where(moves, of_body[np.maximum(bodies, 0)], 0.0).sum(1)
-    sign = np.array([-1.0 if p.moving == 0 else 1.0 for p in pairs])
+    sign = np.where(moving == 0, -1.0, 1.0)
     return Surface(split, weight, plan.world.impratio, sign)
 
 
@@ -324,26 +327,26 @@ def report_points(array: int, coupled: bool) -> Part:
     memory = (coupled_memory if coupled else point_memory)(1)
 
     def step(margin: Any, _: tuple, reads: tuple) -> tuple:
-        point, distance, base = reads
+        near, point, distance, base = reads
         position = point.position - base.position
         third = point.normal.cross(point.tangent)
-        active = jnp.where(distance < margin, 1.0, 0.0)
-        none = distance >= FAR
+        none = near == 0
+        active = jnp.where(~none & (distance < margin), 1.0, 0.0)
         seen = (jnp.where(none, 0.0, x) for x in (*position, *point.normal, *point.tangent, *third))
         return (), (), (*seen, jnp.where(none, -jnp.inf, -distance), active)
 
-    reads = (memory.at(1, "point"), distance_slot(1, memory), ROW.at(0, "pose"))
+    reads = (ACTS.at(3, "D"), memory.at(1, "point"), distance_slot(1, memory), ROW.at(0, "pose"))
     outputs = tuple(Lane(array, 2, k) for k in range(POINT_REPORT))
-    loop = Loop(step, 3, NUMBER, reads=reads, outputs=outputs)
+    loop = Loop(step, 4, NUMBER, reads=reads, outputs=outputs)
 
     def turns(plan: Plan) -> np.ndarray:
         numbers, pairs = chosen(plan)
         rows = plan.row_of_pair(pairs)
-        return table(plan.base(plan.tree_of_row[rows]), plan.point(numbers), POINT_REPORT * numbers)
+        return table(plan.base(plan.tree_of_row[rows]), plan.point(numbers), POINT_REPORT * numbers, plan.acts(numbers))
 
     def chosen(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
         numbers, pairs = plan.all_points()
-        own = np.array([(plan.pairs[k].moving == BOTH) == coupled for k in pairs], bool)
+        own = (plan.pair_facts.moving[pairs] == BOTH) == coupled
         return numbers[own], pairs[own]
 
     def constants(model: Model, plan: Plan, known: Known) -> Any:

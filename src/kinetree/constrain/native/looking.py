@@ -3,6 +3,7 @@
 Shapes of pairs that both move, or of a crowd, are placed once for all their pairs.
 """
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,18 +16,16 @@ from kinetree.model import Model
 from kinetree.model.world import BOTH
 
 from .contacts import (
-    FAR,
     MEETING,
     PLACED,
     Between,
-    distance_slot,
     geom,
     pair_constants,
     pair_table,
     place_slots,
     shape_places,
 )
-from .memory import ACTS, SHAPE, ZERO3, coupled_memory, point_memory
+from .memory import ACTS, SHAPE, ZERO3
 from .near import Test, bounds_like, bounds_of, is_asked, tests_of
 from .parts import Known, Part, table
 from .plan import Plan
@@ -65,10 +64,8 @@ def placed_shapes(crowded: bool) -> list[Part]:
 
 
 def near_tests(kinds: tuple[str, str], moving: int, single: bool, crowded: bool) -> list[Part]:
-    """Tests of the pairs of some kinds: they set flags of points that may be near. All points are far at first."""
+    """Tests of the pairs of some kinds: they set flags of points that may be near."""
     count, many = collider(kinds, single).points, moving == BOTH or crowded
-    memory = (coupled_memory if moving == BOTH else point_memory)(1)
-    like = (ZERO3, ZERO3) if many else MEETING
     between = Between(moving)
 
     def placed(sizes: tuple, reads: tuple) -> tuple[Geom, Geom]:
@@ -79,35 +76,40 @@ def near_tests(kinds: tuple[str, str], moving: int, single: bool, crowded: bool)
             meeting, bounds = known
             first, second = placed(meeting, reads) if many else between.shapes(meeting, reads)
             near = test(first, second, bounds)
-            flag = jnp.where(near, jnp.ones_like(bounds.reach), jnp.zeros_like(bounds.reach))
-            return (flag, jnp.full_like(flag, FAR)) * count, (), ()
+            flag = jnp.where(near, jnp.ones_like(bounds.radius), jnp.zeros_like(bounds.radius))
+            return (flag,) * count, (), ()
 
         return asked
 
     places = tuple(SHAPE.at(k, f) for k in (0, 1) for f in ("position", "rotation")) if many else place_slots(2)
-    flags = tuple(ACTS.at(2 + count + k, "D") for k in range(count))
-    writes = tuple(x for k in range(count) for x in (flags[k], distance_slot(2 + k, memory)))
+    flags = tuple(ACTS.at(2 + k, "D") for k in range(count))
 
     def turns(plan: Plan) -> np.ndarray:
-        every = pair_table(kinds, moving)(plan)
+        every, rows = pair_table(kinds, moving)(plan), 4 if moving == BOTH else 2
+        flags = every[:, rows + count : rows + 2 * count]
         if not many:
-            return every
-        pairs = [plan.pairs[k] for k in plan.members(kinds, moving)]
-        shapes = np.array([(plan.shape_slots[p.first], plan.shape_slots[p.second]) for p in pairs], np.int32)
-        rows = 4 if moving == BOTH else 2
-        return np.concatenate([shapes, every[:, rows : rows + 2 * count]], 1)
+            return np.concatenate([every[:, :rows], flags], 1)
+        both = np.stack(plan.pair_facts[:2], 1)[np.array(plan.members(kinds, moving))]
+        slots = np.zeros(both.max() + 1, np.int32)
+        for shape in np.unique(both).tolist():
+            slots[shape] = plan.shape_slots[shape]
+        shapes = slots[both]
+        return np.concatenate([shapes, flags], 1)
 
-    def constants(model: Model, plan: Plan, known: Known) -> tuple:
+    def constants(test: Test, model: Model, plan: Plan, known: Known) -> tuple:
         meeting = pair_constants(kinds, moving, False)(model, plan, known)
         assert plan.world.scene is not None
         pairs = [plan.pairs[k] for k in plan.members(kinds, moving)]
         bounds = bounds_of(kinds, plan.world.scene.shapes, pairs, meeting.reach)
         sizes = meeting.static.size, meeting.moving.size
-        return (sizes if moving else sizes[::-1]) if many else meeting, bounds
+        needed, bounds = test.needs(sizes if moving else sizes[::-1], bounds)
+        return needed if many else meeting, bounds
 
-    structure, parts = jax.tree.structure((like, bounds_like(kinds))), []
+    parts = []
     for test in tests_of(kinds) if is_asked(kinds, many) else ():
         when = flags[0] if parts else None
-        loop = Loop(look(test), 2 + 2 * count, structure, reads=places, writes=writes, when=when)
-        parts.append(Part(loop, turns, constants))
+        sizes, bounds = test.needs((ZERO3, ZERO3), bounds_like(kinds))
+        structure = jax.tree.structure((sizes if many else MEETING, bounds))
+        loop = Loop(look(test), 2 + count, structure, reads=places, writes=flags, when=when)
+        parts.append(Part(loop, turns, partial(constants, test)))
     return parts

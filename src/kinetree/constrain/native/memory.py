@@ -6,6 +6,7 @@ slots. Values that all loops share (`GLOBAL`) have fixed slots.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import jax
@@ -206,6 +207,7 @@ REPLY = in_banks(Memory(sag=FORCE, u=0.0, z=0.0, a=MOTION))  # of a row: how the
 ACTS = Memory(D=0.0)  # of a point of contact: its stiffness, 0 where it does not act
 
 
+@cache
 def coupled_memory(dim: int) -> Memory:
     """A point of contact between two moving bodies; it begins as others do. Of many such points few are in use.
 
@@ -219,6 +221,7 @@ def coupled_memory(dim: int) -> Memory:
     return memory
 
 
+@cache
 def point_memory(dim: int) -> Memory:
     """A point of contact with `dim` dimensions; ref[0] begins as the distance. w is J x − ref, w_new J x_new − ref."""
     own = (0.0,) * dim

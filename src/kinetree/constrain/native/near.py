@@ -24,7 +24,7 @@ CHEAP = {  # kinds of pairs whose contacts are no dearer than to ask whether sha
     *(("sphere", kind) for kind in ("sphere", "capsule", "cylinder", "box")),
     ("capsule", "capsule"),
 }
-Test = Callable[[Geom, Geom, "Bounds"], Any]
+Function = Callable[[Geom, Geom, "Bounds"], Any]
 CROWDED_MIN_PAIRS = 32  # dm_control's manipulator has 168 (2.7 to 4 times MuJoCo), humanoids on a floor 12 to 29
 SLACK = 1e-9  # part of the size of two shapes, so that rounding loses no contact
 
@@ -59,6 +59,23 @@ def placed_at(pairs: Any, at: int) -> tuple[dict[int, int], int]:
     crowded = is_crowded(pairs)
     numbers = sorted({i for p in pairs if crowded or p.moving == BOTH for i in (p.first, p.second)})
     return {i: at + k * SHAPE.size for k, i in enumerate(numbers)}, at + len(numbers) * SHAPE.size
+
+
+class Test(NamedTuple):
+    """A test, and what it needs of two placed shapes. A pair that is far apart costs what is read for it."""
+
+    function: Function
+    sizes: bool = False
+    reach: bool = False  # True if it needs the distance of the surfaces, and the boxes, too
+
+    def __call__(self, first: Geom, second: Geom, bounds: Bounds) -> Any:
+        """True if two shapes may be within reach."""
+        return self.function(first, second, bounds)
+
+    def needs(self, sizes: tuple, bounds: Bounds) -> tuple[tuple, Bounds]:
+        """The part of the sizes and bounds that it needs."""
+        own = bounds if self.reach else bounds._replace(reach=(), boxes=())
+        return sizes if self.sizes else ((), ()), own
 
 
 def bounds_like(kinds: tuple[str, str]) -> Bounds:
@@ -110,9 +127,10 @@ def is_asked(kinds: tuple[str, str], many: bool) -> bool:
 def tests_of(kinds: tuple[str, str]) -> list[Test]:
     """Tests that are true if two shapes may be within reach, the cheapest first."""
     if kinds == ("capsule", "capsule"):
-        return [_balls_near, _capsules_near]
-    first = _above_plane if kinds[0] == "plane" else _balls_near
-    return [first, _boxes_above_plane if kinds[0] == "plane" else _boxes_near] if boxes_of(kinds) else [first]
+        return [Test(_balls_near), Test(_capsules_near, sizes=True, reach=True)]
+    plane = kinds[0] == "plane"
+    second = [Test(_boxes_above_plane if plane else _boxes_near, reach=True)] if boxes_of(kinds) else []
+    return [Test(_above_plane if plane else _balls_near), *second]
 
 
 def _balls_near(first: Geom, second: Geom, bounds: Bounds) -> Any:

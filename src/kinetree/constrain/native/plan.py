@@ -2,7 +2,7 @@
 
 from copy import copy
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -35,16 +35,9 @@ from .memory import (
     point_memory,
 )
 from .near import placed_at
+from .pair_plan import PairFacts, PairLoop, loops_of_pairs
 from .string_plan import Strings
 from .tables import table
-
-
-class PairLoop(NamedTuple):
-    """Pairs of shapes that one loop collides: they agree in both kinds, and in which of the two moves."""
-
-    kinds: tuple[str, str]
-    moving: int
-    pairs: tuple[int, ...]
 
 
 class Plan:
@@ -319,19 +312,20 @@ class Plan:
 
     def _place_points(self, at: int) -> tuple[list[np.ndarray], np.ndarray, int, int]:
         """Numbers of the points of pairs; first slots; where the cold points, of two moving bodies, begin and end."""
-        counts = list(map(self.n_points, self.pairs))
-        ends = np.cumsum(counts)
-        numbers = [np.arange(end - count, end) for count, end in zip(counts, ends, strict=True)]
-        first = np.zeros(sum(counts), np.int64)
-        hot = at
+        counts = np.zeros(len(self.pairs), np.int64)
+        for loop in self.touches:
+            counts[np.array(loop.pairs)] = self.n_points(self.pairs[loop.pairs[0]])
+        pair = np.repeat(np.arange(len(counts)), counts)
+        first, hot = np.zeros(len(pair), np.int64), at
         for cold, memory in ((False, point_memory), (True, coupled_memory)):
+            size = np.zeros(int(self.pair_facts.condim.max(initial=0)) + 1, np.int64)
+            for dim in self.coupled_dims if cold else self.dims:
+                size[dim] = memory(dim).size + (kept_forces(dim, True) if self.world.noslip else 0)
+            own = np.flatnonzero((self.pair_facts.moving[pair] == BOTH) == cold)
+            sizes = size[self.pair_facts.condim[pair[own]]]
+            first[own], at = at + np.cumsum(sizes) - sizes, at + int(sizes.sum())
             hot = hot if cold else at
-            for pair, own in zip(self.pairs, numbers, strict=True):
-                if (pair.moving == BOTH) == cold:
-                    size = memory(pair.condim).size + (kept_forces(pair.condim, True) if self.world.noslip else 0)
-                    first[own], at = at + size * np.arange(len(own)), at + size * len(own)
-            hot = hot if cold else at
-        return numbers, first, hot, at
+        return np.split(np.arange(len(pair)), np.cumsum(counts)[:-1]) if len(counts) else [], first, hot, at
 
     def point(self, number: Any) -> Any:
         """First slots of points of contact."""
@@ -342,12 +336,14 @@ class Plan:
         return self._acts + np.asarray(number, np.int64) * ACTS.size
 
     @cached_property
+    def pair_facts(self) -> PairFacts:
+        """The pairs, as arrays."""
+        return PairFacts.of(self.pairs)
+
+    @cached_property
     def touches(self) -> list[PairLoop]:
         """The pairs, grouped by the loop that collides them."""
-        groups: dict[tuple[tuple[str, str], int], list[int]] = {}
-        for number, pair in enumerate(self.pairs):
-            groups.setdefault((self.kinds(pair), pair.moving), []).append(number)
-        return [PairLoop(kinds, moving, tuple(pairs)) for (kinds, moving), pairs in groups.items()]
+        return loops_of_pairs(self.pairs, self.kinds)
 
     def members(self, kinds: tuple[str, str], moving: int) -> tuple[int, ...]:
         """The pairs of these kinds."""
@@ -375,7 +371,8 @@ class Plan:
 
     def points_of(self, dim: int, coupled: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of all points of one `condim`, and their pairs."""
-        own = [k for k, p in enumerate(self.pairs) if p.condim == dim and (p.moving == BOTH) == coupled]
+        facts = self.pair_facts
+        own = np.flatnonzero((facts.condim == dim) & ((facts.moving == BOTH) == coupled))
         numbers = [self.points_of_pair[k] for k in own]
         return np.concatenate(numbers), np.repeat(own, [len(x) for x in numbers])
 
@@ -387,10 +384,10 @@ class Plan:
     def rows_of_pair(self, numbers: Any, which: int) -> np.ndarray:
         """The rows that carry the first (0) or second (1) shapes of pairs; the moving shape's row if only one moves."""
         assert self.world.scene is not None
-        bodies = self.world.scene.layout.bodies
-        pairs = [self.pairs[k] for k in numbers]
-        moving = [bodies[(p.first, p.second)[which if p.moving == BOTH else p.moving]] for p in pairs]
-        return self.structure.row_of_body[np.array(moving, np.int64)].astype(np.int64)
+        first, second, moving, _ = (x[np.asarray(numbers, np.int64)] for x in self.pair_facts)
+        shape = np.where(np.where(moving == BOTH, which, moving) == 0, first, second)
+        bodies = np.array(self.world.scene.layout.bodies, np.int64)
+        return self.structure.row_of_body[bodies[shape]].astype(np.int64)
 
     def all_points(self) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of all points in the order of `Contacts`, and their pairs."""

@@ -81,8 +81,13 @@ def step_solver(model: Model, dtype: Any, h: Any, external: bool) -> Solver | No
 _steppers: OncePerOwner[Stepper] = OncePerOwner()
 
 
-def stepper_for(model: Model, integrator: str, dtype: Any, h: Any, external: bool) -> Stepper | None:
-    """The native program of a call, bound to a model; None if XLA serves."""
+def stepper_for(
+    model: Model, integrator: str, dtype: Any, h: Any, external: bool, slopes: bool = True
+) -> Stepper | None:
+    """The native program of a call, bound to a model; None if XLA serves.
+
+    `slopes`: with the constants of its derivatives, whose tables take longer than all others.
+    """
     if BOUND in model.__dict__:
         return model.__dict__[BOUND].stepper
     model = in_numpy(model)
@@ -90,6 +95,6 @@ def stepper_for(model: Model, integrator: str, dtype: Any, h: Any, external: boo
     if plan is None:
         return None
     if is_traced(h) or not is_known(model):
-        return stepper_of(model, plan, integrator, dtype, h, external)
-    key = integrator, np.dtype(dtype).name, float(h), external
-    return _steppers.get(model, key, lambda: stepper_of(model, plan, integrator, dtype, key[2], external))
+        return stepper_of(model, plan, integrator, dtype, h, external, slopes)
+    key = integrator, np.dtype(dtype).name, float(h), external, slopes
+    return _steppers.get(model, key, lambda: stepper_of(model, plan, integrator, dtype, *key[2:]))

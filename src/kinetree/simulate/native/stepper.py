@@ -151,13 +151,17 @@ def widths_of(plan: StepPlan) -> dict[str, int]:
     return own | {"ctrl": plan.nu, "f_ext": 6 * plan.structure.n_bodies}
 
 
-def stepper_of(model: Model, plan: StepPlan, integrator: str, dtype: Any, h: Any, external: bool) -> Stepper:
-    """The program of a model, with its constants for a type and a time step."""
+def stepper_of(
+    model: Model, plan: StepPlan, integrator: str, dtype: Any, h: Any, external: bool, slopes: bool = True
+) -> Stepper:
+    """The program of a model, with its constants for a type and a time step; with those of derivatives, if any."""
     variant = variant_of(model, plan, integrator, external)
     native = program_of(variant)
     constants = constants_of(native, model, plan, dtype, h)
     smooth: tuple[Any, ...] | Slopes = ()
-    if variant.free is not None:
+    if not slopes:
+        pass
+    elif variant.free is not None:
         smooth = constants_of(program_of(variant, True), model, plan, dtype, h)
     elif has_slopes(variant):
         smooth = slopes_of(variant, model, plan, dtype, h)
