@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.lanes import Lane, Loop, Memory, Program, written_out
+from kinetree.lanes import Lane, Loop, Memory, Program, tuning, written_out
 from kinetree.lanes.cpu.compiled import CompiledProgram, module_text
 from kinetree.lanes.cpu.host import optimized, this_processor
 from kinetree.lanes.cpu.threads import set_threads
@@ -104,7 +103,7 @@ def test_sine_and_cosine_are_right_for_every_finite_argument(dtype, decades):
         for function, exact in ((jnp.sin, mpmath.sin), (jnp.cos, mpmath.cos)):
             ours, _ = both_bodies(elementwise(f"test_{function.__name__}", function), x)
             for value, argument in zip(ours, x, strict=True):
-                truth: Any = exact(mpmath.mpf(float(argument)))
+                truth = exact(mpmath.mpf(float(argument)))
                 ulp = np.spacing(np.abs(dtype(float(truth))))
                 assert abs(mpmath.mpf(float(value)) - truth) <= 2 * float(ulp), (function.__name__, argument)
     for bad in (np.inf, -np.inf, np.nan):
@@ -275,17 +274,16 @@ def test_how_a_thread_reaches_its_numbers():
     program = rnea_lanes(False, False).program
     tables = tuple(table for table, _ in rnea_lanes(False, False).turns(kt.auto_tree(8).structure))
     assert reach_of(written_out(program, tables, (8,) * 4, None), (8,) * 4, 4) is Access.ROWS
-    for widths, size, reach in (
-        ((8,) * 4, 4, Access.TILE),
-        ((60,) * 4, 4, Access.TILE),
-        ((60,) * 4, 8, Access.COLUMNS),
-    ):
-        assert reach_of(program, widths, size) is reach
-    for columns in (1, 32, 100, 371):
-        threads = block_size(columns, 4)
-        assert threads % 32 == 0
-        assert tile_bytes(columns, 4, threads) <= 48 * 1024
-    assert block_size(373, 4) == 0
+    for size in (4, 8):
+        most = tuning.GPU_TILE_BYTES // tile_bytes(1, size, 32)  # columns whose rows of one warp fit
+        assert reach_of(program, (8,) * 4, size) is Access.TILE
+        assert reach_of(program, (most - 3, 1, 1, 1), size) is Access.TILE
+        assert reach_of(program, (most - 2, 1, 1, 1), size) is Access.COLUMNS
+        for columns in (1, 32, most // 2, most):
+            threads = block_size(columns, size)
+            assert threads % 32 == 0
+            assert 0 < tile_bytes(columns, size, threads) <= 48 * 1024  # what each GPU gives a block
+        assert block_size(most + 1, size) == 0
 
 
 def test_kernels_are_shared_by_robots_of_about_one_size():
