@@ -14,16 +14,51 @@ def library(*values: Any) -> Any:
     return jnp if any(isinstance(x, jax.Array) for x in jax.tree.leaves(values)) else np
 
 
+def as_array(name: str, value: Any, form: str = "") -> Any:
+    """A JAX array as it is, and everything else as NumPy's."""
+    if isinstance(value, jax.Array):
+        return value
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} must be an array{form}: rows of this list differ in length") from None
+    except Exception as error:  # of the value's own conversion, such as that of a tensor on another device
+        raise TypeError(
+            f"{name} must be an array{form}: NumPy can not read this {type(value).__name__}: {error}"
+        ) from error
+
+
+def require_real(name: str, value: Any) -> None:
+    """Refuse an array that holds no real numbers, or numbers of more than 64 bits."""
+    kind = value.dtype
+    known = isinstance(kind, np.dtype)  # those of JAX's random keys are types of its own
+    if not known or (kind.kind not in "fiub" and not jnp.issubdtype(kind, jnp.floating)):
+        raise TypeError(f"{name} must hold real numbers, not {kind}")
+    if kind.kind == "f" and kind.itemsize > 8:
+        raise TypeError(f"{name} has type {kind}; computations are in float64 or float32: give {name}.astype(float)")
+
+
 def flattened(x: Any) -> Any:
     """(batch, all other numbers). `reshape(len(x), -1)` can not tell how many those are where a batch is empty."""
     return x.reshape(len(x), math.prod(x.shape[1:]))
+
+
+def as_dtype(given: Any) -> np.dtype:
+    """A type of real numbers, given in any of the ways that NumPy knows."""
+    try:
+        found = np.dtype(given)
+    except Exception:  # of many kinds
+        found = np.dtype(object)
+    if found.kind != "f" or found.itemsize > 8:
+        raise ValueError(f"dtype must be a type of real numbers, such as float, not {given!r}")
+    return found
 
 
 def dtype_of(x: Any) -> np.dtype:
     """The type of an array, or of the array that a list would make; float64 if it has no real numbers."""
     try:
         found = x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
-    except ValueError:  # rows that differ in length
+    except Exception:  # `as_array` will say why
         return np.dtype(float)
     return found if isinstance(found, np.dtype) and jnp.issubdtype(found, jnp.floating) else np.dtype(float)
 

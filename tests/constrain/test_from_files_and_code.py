@@ -104,7 +104,7 @@ def test_what_is_no_shape_is_refused():
         (kt.Shape("cone"), "choose from plane"),
         (kt.Shape("sphere"), "1 positive sizes"),
         (kt.Shape("box", (1, 0, 1)), "3 positive sizes"),
-        (kt.Shape("sphere", 1, 7), "no body 7"),
+        (kt.Shape("sphere", 1, 7), "no body has number 7"),
         (kt.Shape("sphere", 1, condim=2), "condim"),
         (kt.Shape("mesh"), "vertices"),
     ):

@@ -246,6 +246,8 @@ NO_ZERO = np.zeros(2)
         ({"checkpoint_seconds": "1"}, "checkpoint_seconds must be a number of seconds"),
         ({"ctrl": np.array([np.nan])}, r"simulate: ctrl\[0\] is nan, and every argument must be finite"),
         ({"devices": {"cpu": 1}}, "devices must be JAX devices"),
+        ({"checkpoint": 3}, "checkpoint must be the path of a file, not a int"),
+        ({"progress": NO_ZERO}, "progress must be True or False"),
     ],
 )
 def test_runs_that_can_not_be_meant(given, says):
@@ -267,6 +269,11 @@ def test_runs_from_states_that_are_none(bad, says):
     ("given", "says"),
     [
         ({"done": "late"}, "done must be a function of a state, not a str"),
+        ({"done": lambda s: None}, r"done must return an array of booleans of shape \(\), not None"),
+        ({"done": lambda s: NO_ZERO}, r"done must return an array of booleans of shape \(\), not shape \(2,\)"),
+        ({"f_ext": lambda s: None}, r"f_ext must return forces, an array of shape \(\.\.\., 2, 6\), not None"),
+        ({"key": 0}, r"key must be one JAX random key, such as jax\.random\.key\(0\), not a int"),
+        ({"key": jax.random.split(jax.random.key(0))}, "key must be one JAX random key"),
         ({"reset": NO_ZERO}, r"reset must be a kinetree\.State"),
         ({"done": lambda s: s.q[..., 0] > 1, "reset": "start"}, r"reset must be a kinetree\.State"),
     ],
@@ -277,6 +284,13 @@ def test_ends_of_rollouts_that_can_not_be_meant(given, says):
 
 
 KEY = jax.random.key(0)
+
+
+class Unreadable:
+    """As a tensor on a device that NumPy can not reach."""
+
+    def __array__(self, *_args, **_kwargs):
+        raise RuntimeError("gone")
 
 
 @pytest.mark.parametrize(
@@ -298,6 +312,12 @@ KEY = jax.random.key(0)
         (lambda: kt.chain_pieces(3, 4), "has 1 to 3 pieces, not 4"),
         (lambda: kt.step(ARM, NO_ZERO, NO_ZERO, jnp.ones(2)), "dt must be a number of seconds"),
         (lambda: kt.step(ARM, NO_ZERO, NO_ZERO, 1e-3, "pd"), "controller must be a function"),
+        (lambda: kt.step(ARM, NO_ZERO, NO_ZERO, 1e-3, t="now"), "t must be a number of seconds, not 'now'"),
+        (lambda: kt.rollout(ARM, START, steps=1, record=1), "record must be a word, not of type int"),
+        (lambda: kt.rollout(ARM, START, [[1], [2, 3]], steps=2), "policy must be an array: rows of this list differ"),
+        (lambda: kt.integrate(ARM, NO_ZERO, np.array(["a", "b"]), 0.1), "qd must hold real numbers"),
+        (lambda: kt.Trajectory.load(3), "path must be the path of a file, not a int"),
+        (lambda: kt.gravity_force(ARM, Unreadable()), "q must be an array .*NumPy can not read this Unreadable: gone"),
     ],
 )
 def test_more_that_is_refused_in_words(call, says):

@@ -111,7 +111,9 @@ def _for_a_time(model: Model, dtype: np.dtype, chosen: tuple[LaneAlgorithm, floa
         return None
 
     def call(q: Any, qd: Any) -> Any:
-        return step(q, qd if dt == 1.0 else qd * dt) if type(qd) is np.ndarray else None
+        if type(qd) is not np.ndarray or qd.dtype is not dtype:
+            return None
+        return step(q, qd if dt == 1.0 else qd * dt)
 
     return call
 

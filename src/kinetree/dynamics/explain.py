@@ -5,8 +5,9 @@ from dataclasses import dataclass, fields, replace
 import jax
 import numpy as np
 
+from kinetree._arrays import as_dtype
 from kinetree._types import DType
-from kinetree._unknown import unknown
+from kinetree._unknown import require_word
 from kinetree.lanes.target import facts
 from kinetree.model import Model
 
@@ -50,20 +51,13 @@ def explain(model: Model, batch: int = 1, *, arrays: str = "numpy", dtype: DType
     """The choices of `auto` for a model, and why. See `kinetree.explain` for the arguments."""
     if not isinstance(batch, int | np.integer) or batch < 0:
         raise ValueError(f"batch must be a number of states, not {batch!r}")
-    if arrays not in ARRAYS:
-        raise ValueError(unknown("kind of arrays", arrays, ARRAYS))
+    require_word("kind of arrays", arrays, ARRAYS)
     tree = model.tree
     subject = (
         f"{model.n_bodies} bodies, {model.nv} degrees of freedom in {tree.height} levels, "
         f"{batch} state{'s' if batch > 1 else ''} on {jax.default_backend()}"
     )
-    try:
-        kind = np.dtype(dtype)
-    except TypeError:
-        kind = np.dtype(object)
-    if kind.kind != "f":
-        raise ValueError(f"dtype must be a type of real numbers, such as float, not {dtype!r}")
-    call = Call(model, int(batch), arrays, kind, device=facts())
+    call = Call(model, int(batch), arrays, as_dtype(dtype), device=facts())
     method, forward = _forward(call)
     return DynamicsExplanation(
         subject,

@@ -9,6 +9,7 @@ from kinetree._unknown import require_word
 from kinetree.model import Model, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
+from kinetree.model.required import require_flag
 from kinetree.tree import layout
 
 from .directly import directly
@@ -56,6 +57,7 @@ def mass_matrix(model: Model, q: Any, *, method: str = "auto", schedule: str = "
     Reference: Featherstone 2008 table 6.2; Lynghus 2026 §6; Fijany and Bejczy 1989.
     """
     require_word("method", method, ("auto", *METHODS))
+    require_flag("packed", packed)
     if model.coupling is not None and method in METHODS[1:]:
         return coupled("matrix")(mass_matrix)(model, q, method=method, packed=packed)
     tree = model.tree

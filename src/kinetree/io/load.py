@@ -11,6 +11,7 @@ from typing import Any
 from kinetree._unknown import nearest
 from kinetree.model import Loop, Model, ModelError, with_ground
 from kinetree.model.loops import rigid_equalities as rigid_equalities_of
+from kinetree.model.required import require_flag
 
 from .document import BLANK, Element, parse
 from .mjcf import read_mjcf
@@ -59,12 +60,13 @@ def load(
     `kinetree.io.NotModelled`, of all that the file holds and kinetree does not model; and of what is odd: inertias that
     are not physical, robots without mass.
     """
+    require_flag("rigid_equalities", rigid_equalities)
     model, report = load_with_report(source, floating_base=floating_base, ground=ground, self_collision=self_collision)
     for warning in report.warnings:
         warnings.warn(warning, stacklevel=2)
     if report.not_modelled:
         warnings.warn(report.not_modelled, NotModelled, stacklevel=2)
-    model = model.replace(loops=loops) if loops else model
+    model = model.replace(loops=loops)
     return rigid_equalities_of(model) if rigid_equalities else model
 
 
@@ -72,6 +74,8 @@ def load_with_report(
     source: Source, *, floating_base: bool = False, ground: bool = False, self_collision: bool = False
 ) -> tuple[Model, Report]:
     """The model, and what there is to say about the file."""
+    for name, flag in (("floating_base", floating_base), ("ground", ground), ("self_collision", self_collision)):
+        require_flag(name, flag)
     content, path = _content(source)
     file = "<text>" if path is None else path.name
     root = parse(content, file)

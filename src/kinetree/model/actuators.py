@@ -25,6 +25,7 @@ from kinetree._types import AnyArray, Float, Number, Vector
 from kinetree._unknown import did_you_mean
 
 from .errors import ModelError
+from .fields import BOUNDS, FLAG, NUMBER, TEXT, all_of, numbers, of_class, optional, require_fields
 
 Range = tuple[Number, Number]
 DYNAMICS = ("none", "integrator", "filter", "filterexact", "muscle")
@@ -136,6 +137,26 @@ class Actuator:
         return Actuator(muscle=muscle, dynamics="muscle", **options)
 
 
+ACTUATOR = {
+    **dict.fromkeys(("joint", "tendon", "site", "refsite", "body", "name"), optional(TEXT)),
+    "crank": optional(of_class(Crank)),
+    "muscle": optional(of_class(Muscle)),
+    "dynamics": TEXT,
+    "gear": numbers(*range(1, 7)),
+    **dict.fromkeys(("gain", "bias"), numbers(3)),
+    "time_constant": NUMBER,
+    **dict.fromkeys(("ctrl_range", "force_range", "act_range"), BOUNDS),
+    **dict.fromkeys(("act_early", "in_parent"), FLAG),
+}
+MUSCLE_FIELDS = {
+    "length_range": numbers(2),
+    "range": numbers(2),
+    "times": numbers(3),
+    **dict.fromkeys(("force", "shortest", "longest", "fastest", "passive", "fv_most"), NUMBER),
+}
+CRANK = {"crank": TEXT, "slider": TEXT, "rod": NUMBER}
+
+
 class ActuatorTarget(NamedTuple):
     """What an actuator drives."""
 
@@ -215,10 +236,10 @@ def make_actuators(
     structure: Any, given: Iterable[Actuator], effort: Any = None, tendons: Sequence[str] = ()
 ) -> Actuators:
     """The arrays of a list of actuators on a structure with tendons; `effort` (nv,) bounds the joints' forces."""
-    given = tuple(given)
+    given = all_of("actuators must be", given, Actuator)
+    for number, a in enumerate(given):
+        _check(a, number)
     targets = tuple(_target(structure, tuple(tendons), a) for a in given)
-    for a in given:
-        _check(a)
     names = tuple(a.name if a.name is not None else a.drives for a in given)
     if len(set(names)) != len(names):
         raise ModelError(f"actuators must have different names, not {', '.join(names)}")
@@ -246,9 +267,9 @@ def make_actuators(
         gain=_array([a.gain for a in given], 3),
         bias=_array([a.bias for a in given], 3),
         time_constant=_array([[a.time_constant] for a in given], 1)[:, 0],
-        ctrl_range=_array([a.ctrl_range or unbounded for a in given], 2),
-        force_range=_array([a.force_range or unbounded for a in given], 2),
-        act_range=_array([a.act_range or unbounded for a in given], 2),
+        ctrl_range=_array([unbounded if a.ctrl_range is None else a.ctrl_range for a in given], 2),
+        force_range=_array([unbounded if a.force_range is None else a.force_range for a in given], 2),
+        act_range=_array([unbounded if a.act_range is None else a.act_range for a in given], 2),
         joint_range=library(bound).stack([-bound, bound], -1),
         wiring=wiring,
         rod=_array([[a.crank.rod if a.crank else 0.0] for a in given], 1)[:, 0]
@@ -296,22 +317,16 @@ def _target(structure: Any, tendons: tuple[str, ...], a: Actuator) -> ActuatorTa
     return ActuatorTarget("joint", number)
 
 
-def _check(a: Actuator) -> None:
+def _check(a: Actuator, number: int) -> None:
+    require_fields(f"actuator {a.name or number}", a, ACTUATOR)
     if a.dynamics not in DYNAMICS:
         raise ModelError(f"dynamics {a.dynamics!r} of an actuator is none of {', '.join(DYNAMICS)}")
-    for what, size in (("gain", 3), ("bias", 3)):
-        if len(getattr(a, what)) != size:
-            raise ModelError(f"{what} of the actuator on {a.drives!r} must be three numbers")
-    if np.ndim(a.gear) > 1 or (np.ndim(a.gear) == 1 and np.size(a.gear) > 6):
-        raise ModelError(f"gear of the actuator on {a.drives!r} must be one number, or at most six")
     if a.dynamics == "muscle" and a.muscle is None:
         raise ModelError(f"the actuator on {a.drives!r} has the dynamics of a muscle, but is none: give `muscle`")
-    if a.muscle is not None and not (len(a.muscle.length_range) == 2 and len(a.muscle.times) == 3):
-        raise ModelError(f"the muscle on {a.drives!r} must have two numbers in length_range, and three in times")
-    for what in ("ctrl_range", "force_range", "act_range"):
-        bounds = getattr(a, what)
-        if bounds is not None and len(bounds) != 2:
-            raise ModelError(f"{what} of the actuator on {a.drives!r} must be a lower and an upper bound")
+    if a.muscle is not None:
+        require_fields(f"the muscle on {a.drives!r}", a.muscle, MUSCLE_FIELDS)
+    if a.crank is not None:
+        require_fields(f"the crank on {a.drives!r}", a.crank, CRANK)
 
 
 def _is_servo(a: Actuator) -> bool:
@@ -320,8 +335,8 @@ def _is_servo(a: Actuator) -> bool:
 
 
 def _padded(gear: Any) -> list[Any]:
-    numbers = [gear] if np.ndim(gear) == 0 else list(gear)
-    return [*numbers, *(6 - len(numbers)) * [0.0]]
+    given = [gear] if np.ndim(gear) == 0 else list(gear)
+    return [*given, *(6 - len(given)) * [0.0]]
 
 
 def _array(rows: list[Any], width: int) -> Any:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from kinetree._arrays import in_bits_of
+from kinetree._arrays import as_array, in_bits_of, require_real
 
 from .fork import require_xla, without_xla, xla_is_lost
 from .memory import require_memory
@@ -32,20 +32,8 @@ def _is_jax(value: Any) -> bool:
 
 
 def _checked(name: str, value: Any, shape: tuple[int, ...]) -> Any:
-    if not _is_jax(value):
-        try:
-            value = np.asarray(value)
-        except ValueError:
-            wanted = ", ".join(["...", *map(str, shape)])
-            raise ValueError(
-                f"{name} must be an array of shape ({wanted}): rows of this list differ in length"
-            ) from None
-    kind = value.dtype
-    known = isinstance(kind, np.dtype)  # those of JAX's random keys are types of its own
-    if not known or (kind.kind not in "fiub" and not jnp.issubdtype(kind, jnp.floating)):
-        raise TypeError(f"{name} must hold real numbers, not {kind}")
-    if kind.kind == "f" and kind.itemsize > 8:
-        raise TypeError(f"{name} has type {kind}; computations are in float64 or float32: give {name}.astype(float)")
+    value = as_array(name, value, f" of shape ({', '.join(['...', *map(str, shape)])})")
+    require_real(name, value)
     if value.ndim < len(shape) or value.shape[value.ndim - len(shape) :] != shape:
         wanted = ", ".join(["...", *map(str, shape)])
         raise ValueError(f"{name} must have shape ({wanted}), not {tuple(value.shape)}")

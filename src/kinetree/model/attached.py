@@ -1,5 +1,6 @@
 """Frames on bodies as frames on the rows that carry them."""
 
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -8,10 +9,29 @@ import numpy as np
 
 from kinetree.spatial import Quaternion, Vec3
 
+from .errors import ModelError
 from .orientation import quaternion_from_rotation
 
 if TYPE_CHECKING:
     from .model import Model
+
+
+BASE = -1
+
+
+def body_number(model: "Model", body: Any) -> int:
+    """The number of a body, by name or number; None is the base."""
+    if body is None:
+        return BASE
+    if isinstance(body, str):
+        return model.body_index(body)
+    try:
+        number = index(body)
+    except TypeError:
+        raise TypeError(f"a body is a name or a number, or None for the base, not {body!r}") from None
+    if not BASE <= number < model.n_bodies:
+        raise ModelError(f"no body has number {number}: there are {model.n_bodies}")
+    return number
 
 
 def in_rows(model: "Model", bodies: Any, places: Any, turns: Any) -> tuple[Any, Any]:

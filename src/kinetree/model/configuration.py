@@ -22,7 +22,7 @@ from .arguments import evaluate_for
 from .coupling import coupled
 from .memory import require_memory
 from .model import Model, Structure
-from .required import require_model
+from .required import is_random_key, require_model
 
 DRAWING = 3  # times the memory of random states that it takes to draw them
 SMALL = 0.25  # θ² below which the series below serve: their last term is then under 1e-17
@@ -105,12 +105,7 @@ def random_state(model: Model, key: jax.Array | int, batch: tuple[int, ...] = ()
     if not isinstance(batch, tuple | list) or not all(isinstance(n, int | np.integer) and n >= 0 for n in batch):
         raise ValueError(f"batch must be sizes of leading axes, such as (64,), not {batch!r}")
     seed = isinstance(key, int | np.integer) and key >= 0
-    kind = getattr(key, "dtype", None)
-    if (
-        not seed
-        and kind != np.uint32
-        and not (isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key))
-    ):
+    if not seed and not is_random_key(key):
         raise TypeError(f"key must be a JAX random key or a seed, an integer that is not negative, not {key!r}")
     at, reach = coordinate_columns(model.structure).quaternion, _reach(model.structure)
     sizes = (*batch, model.nq), (*batch, *at.shape), (*batch, model.nv)

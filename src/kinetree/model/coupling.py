@@ -8,17 +8,19 @@ arguments of a public function and narrows its result.
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from inspect import signature
+from reprlib import repr as shortened
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree._arrays import in_bits_of
+from kinetree._arrays import as_array, in_bits_of, require_real
 from kinetree._unknown import did_you_mean
 
 from .checks import frozen
 from .errors import ModelError
+from .fields import NUMBER, Form
 from .required import require_model
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -102,16 +104,28 @@ def _sums(source: np.ndarray, size: int) -> tuple[np.ndarray, ...]:
 
 
 def _array(x: Any, size: int, name: str) -> Any:
-    x = x if isinstance(x, jax.Array) else np.asarray(x)
-    if np.dtype(x.dtype).kind in "iub":
+    x = as_array(name, x)
+    if x.dtype.kind in "iub":
         x = x.astype(float)
+    require_real(name, x)
     if x.ndim < 1 or x.shape[-1] != size:
         raise ValueError(f"{name} must have shape (..., {size}), not {tuple(x.shape)}")
     return x
 
 
+FOLLOW = Form(
+    "(name of a joint, ratio, offset)",
+    lambda x: isinstance(x, tuple | list) and len(x) == 3 and isinstance(x[0], str) and all(map(NUMBER.fits, x[1:])),
+)
+
+
 def make_coupling(structure: Any, follows: Mapping[str, Follow]) -> Coupling:
     """Find the leader of each coupled joint. If joints follow each other in a chain, the last one leads all."""
+    if not isinstance(follows, Mapping):
+        raise TypeError(f"follows must be a dictionary by names of joints, not a {type(follows).__name__}")
+    for name, follow in follows.items():
+        if not FOLLOW.fits(follow):
+            raise ModelError(f"joint {name!r} must follow {FOLLOW.words}, not {shortened(follow)}")
     numbers = structure.joint_numbers
     nq, nv = int(structure.q_start[-1]), int(structure.v_start[-1])
     ratio_q, offset_q, ratio_v = np.ones(nq), np.zeros(nq), np.ones(nv)

@@ -16,10 +16,11 @@ from kinetree._types import AnyArray, Float, Number, Vector
 from kinetree._unknown import unknown
 from kinetree.spatial import Transform
 
-from .attached import in_rows
+from .attached import body_number, in_rows
 from .copies import with_same_rows
 from .equalities import WELD, Equalities, FrameEqualities, JointEqualities
 from .errors import ModelError
+from .fields import TEXT, Form, all_of, numbers, require_fields
 from .orientation import quaternion_from_rotation
 from .rows import Placement
 
@@ -70,6 +71,10 @@ ALIASES = {
     "slider": "prismatic",
     "slide": "prismatic",
 }
+
+
+SECONDS = Form("a time in seconds", lambda x: numbers(1).fits(x) and float(x) >= 0)
+LOOP = {"kind": TEXT, "stabilisation": SECONDS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,15 +133,14 @@ class Loops:
 
 def make_loops(model: "Model", loops: Iterable[Loop]) -> Loops | None:
     """The loops of a model; None if there are none."""
-    loops = tuple(loops)
+    loops = all_of("loops must be", loops, Loop)
     if not loops:
         return None
-    for loop in loops:
-        if not isinstance(loop, Loop):
-            raise ModelError(f"loops must be kinetree.Loop, not a {type(loop).__name__}")
-    bodies = [_body(model, b) for loop in loops for b in (loop.body1, loop.body2)]
+    for i, loop in enumerate(loops):
+        require_fields(f"loop {i}", loop, LOOP)
+    bodies = [body_number(model, b) for loop in loops for b in (loop.body1, loop.body2)]
     frames = [_frame(i, p) for i, loop in enumerate(loops) for p in (loop.placement1, loop.placement2)]
-    kinds = [ALIASES.get(str(loop.kind), str(loop.kind)) for loop in loops]
+    kinds = [ALIASES.get(loop.kind, loop.kind) for loop in loops]
     for kind in kinds:
         if kind not in KINDS:
             raise ModelError(unknown("kind of loop", kind, (*KINDS, *ALIASES)))
@@ -145,21 +149,9 @@ def make_loops(model: "Model", loops: Iterable[Loop]) -> Loops | None:
         if carriers[2 * i] == carriers[2 * i + 1]:
             raise ModelError(f"loop {i} joins {loop.body1!r} and {loop.body2!r}, which do not move relative to another")
     times = np.array([float(loop.stabilisation) for loop in loops])
-    if not (np.isfinite(times).all() and (times >= 0).all()):
-        raise ModelError(f"stabilisation of a loop is a time in seconds, not {times.min()}")
     places, turns = np.stack([p for p, _ in frames]), np.stack([t for _, t in frames])
     (p1, t1), (p2, t2) = (in_rows(model, bodies[k::2], places[k::2], turns[k::2]) for k in (0, 1))
     return Loops(p1, t1, p2, t2, times, None, tuple(kinds), tuple(bodies[::2]), tuple(bodies[1::2]))
-
-
-def _body(model: "Model", body: int | str | None) -> int:
-    if body is None:
-        return -1
-    if isinstance(body, str):
-        return model.body_index(body)
-    if not -1 <= int(body) < model.n_bodies:
-        raise ModelError(f"a loop joins body {body}, which is outside -1 … {model.n_bodies - 1}")
-    return int(body)
 
 
 def _frame(number: int, given: Frame) -> tuple[np.ndarray, np.ndarray]:
@@ -173,15 +165,17 @@ def _frame(number: int, given: Frame) -> tuple[np.ndarray, np.ndarray]:
         given = np.asarray(given.position.array()), np.asarray(given.orientation.array())
     elif isinstance(given, Homogeneous):
         given = given.homogeneous
-    if isinstance(given, tuple) and len(given) == 2:
-        place, turn = (np.asarray(x, float) for x in given)
-    else:
-        whole = np.asarray(given, float)
-        place, turn = {
+    try:
+        parts = [np.asarray(x, float) for x in (given if isinstance(given, tuple) and len(given) == 2 else [given])]
+    except (TypeError, ValueError):  # no numbers
+        parts = [np.zeros(0)]
+    if len(parts) == 1:
+        parts = {
             (3,): lambda x: (x, still),
             (7,): lambda x: (x[:3], x[3:]),
             (4, 4): lambda x: (x[:3, 3], x[:3, :3]),
-        }.get(whole.shape, lambda x: (x, x))(whole)
+        }.get(parts[0].shape, lambda x: (x, x))(parts[0])
+    place, turn = parts
     if place.shape != (3,) or turn.shape not in ((4,), (3, 3)) or not np.isfinite([*place, *turn.flat]).all():
         raise ModelError(
             f"loop {number}: a placement is a position (3,), position and quaternion (7,), a 4 by 4 matrix or a pair "

@@ -21,14 +21,16 @@ from .copies import with_same_rows
 from .coupling import Coupling, Follow, make_coupling
 from .describe import tree_html
 from .errors import ModelError, UnknownName
+from .fields import require_fields
 from .joints import Joint, resolve
 from .loops import Loop, Loops, make_loops
 from .physics import Limits, Passive, check_rotors, vector
+from .required import require_flag
 from .rows import Rows
 from .sensor import Sensor
 from .state import DEFAULT_STEPPING, State, Stepping, check_timestep
 from .structure import Structure
-from .world import CONSTRAINTS, World
+from .world import CONSTRAINTS, WORLD, World
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +91,11 @@ class Model:
 
         Raises ModelError, naming the body, for anything that is not a mechanism.
         """
+        require_flag("allow_massless_leaves", allow_massless_leaves)
+        require_flag("allow_unphysical", allow_unphysical)
         p = check_parents(parent)
         n = len(p)
-        for what, given in (("names", names), ("joint_names", joint_names)):
-            if given is not None and (len(given) != n or len(set(given)) != n):
-                raise ModelError(f"{what} must be {n} different strings")
+        names, joint_names = _words("names", names, n), _words("joint_names", joint_names, n)
 
         def label(i: int) -> str:
             return repr(names[i]) if names is not None else str(i)
@@ -108,8 +110,7 @@ class Model:
             check_leaves(compiled.parent, compiled.rows, first, lambda row: label(int(body_of_row[row])))
         structure = Structure(p, distinct, code, compiled, names, joint_names)
         rows, frames, I = settle((compiled.rows, compiled.frames, I))
-        model = Model(rows, frames, I, check_gravity(gravity), structure)
-        return model.replace(loops=loops) if loops else model
+        return Model(rows, frames, I, check_gravity(gravity), structure).replace(loops=loops)
 
     def replace(
         self,
@@ -152,6 +153,7 @@ class Model:
         """
         new, free = self, self.uncoupled
         nq, nv = free.nq, free.nv
+        require_flag("allow_unphysical", allow_unphysical)
         least = -np.inf if allow_unphysical else 0.0
         if gravity is not None:
             new = dataclasses.replace(new, gravity=check_gravity(gravity))
@@ -171,12 +173,17 @@ class Model:
             )
             new = dataclasses.replace(new, passive=passive)
         if world is not None:
+            if not isinstance(world, World):
+                raise TypeError(f"world must be a kinetree.World, not a {type(world).__name__}")
+            require_fields("world", world, WORLD)
             new = dataclasses.replace(new, world=world)
         elif self.world is not None and not (inertia is None and armature is None):  # they depend on inertias
             new = dataclasses.replace(new, world=self.world.replace(inverse_weights=None))
         if friction is not None:
             new = dataclasses.replace(new, friction=vector("friction", friction, nv, 0.0))
         if limits is not None:
+            if not (isinstance(limits, tuple | list) and len(limits) == len(Limits._fields)):
+                raise TypeError(f"limits must be kinetree.Limits, not a {type(limits).__name__}")
             both = zip(Limits._fields, limits, (nq, nq, nv, nv), strict=True)
             checked = (vector(name, x, size, finite=False) for name, x, size in both)
             new = dataclasses.replace(new, limits=Limits(*checked))
@@ -246,7 +253,7 @@ class Model:
 
         The coupled model's nq and nv count what is left, and every function takes and returns those.
         """
-        if not follows:
+        if isinstance(follows, Mapping) and not follows:
             return self
         return dataclasses.replace(self, coupling=make_coupling(self.structure, follows))
 
@@ -369,6 +376,16 @@ class Model:
     def _repr_html_(self) -> str:
         """In a notebook: the bodies as a tree."""
         return tree_html(self)
+
+
+def _words(what: str, given: Any, count: int) -> tuple[str, ...] | None:
+    """As many different words as there are bodies, or None."""
+    if given is None:
+        return None
+    words = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else ()
+    if len(words) != count or not all(isinstance(w, str) for w in words) or len(set(words)) != count:
+        raise ModelError(f"{what} must be {count} different strings")
+    return words
 
 
 def _within(start: np.ndarray, joint: int, source: np.ndarray | None) -> slice:

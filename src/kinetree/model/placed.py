@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from reprlib import repr as shortened
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +13,7 @@ from kinetree._types import Vector
 from kinetree.spatial import Quaternion, Rotation, Transform, Vec3
 
 from .errors import ModelError
+from .fields import PLACE, TURN, optional
 from .model import Model
 from .orientation import quaternion_from_rotation
 from .required import require_model
@@ -33,6 +35,8 @@ def place_bodies(model: Model, poses: Mapping[str, Vector | tuple[Vector, Vector
         poses: for each body's name a position (3,), or a position and a quaternion (w, x, y, z).
     """
     require_model(model)
+    if not isinstance(poses, Mapping):
+        raise TypeError(f"poses must be a dictionary of poses by names of bodies, not a {type(poses).__name__}")
     for name, pose in poses.items():
         body = model.body_index(name)
         if model.structure.row_of_body[body] != BASE:
@@ -44,19 +48,11 @@ def place_bodies(model: Model, poses: Mapping[str, Vector | tuple[Vector, Vector
 def _checked(name: str, pose: Any) -> tuple[Any, Any]:
     """Position (3,), and orientation (4,) or None."""
     position, orientation = pose if isinstance(pose, tuple | list) and len(pose) == 2 else (pose, None)
-    given = {"position": (position, 3), "orientation": (orientation, 4)}
-    found: list[Any] = []
-    for what, (value, count) in given.items():
-        if value is not None:
-            value = value if isinstance(value, jax.Array) else np.asarray(value, float)
-            if value.shape != (count,):
-                raise ModelError(f"the {what} of body {name!r} must have {count} numbers, not the shape {value.shape}")
-            if not isinstance(value, jax.Array) and not np.isfinite(value).all():
-                raise ModelError(f"the {what} of body {name!r} must be finite, not {value}")
-            if what == "orientation" and not isinstance(value, jax.Array) and not value.any():
-                raise ModelError(f"the orientation of body {name!r} is a quaternion without length")
-        found.append(value)
-    return found[0], found[1]
+    for what, value, form in (("position", position, PLACE), ("orientation", orientation, optional(TURN))):
+        if not form.fits(value):
+            raise ModelError(f"the {what} of body {name!r} must be {form.words}, not {shortened(value)}")
+    whole = [x if x is None or isinstance(x, jax.Array) else np.asarray(x, float) for x in (position, orientation)]
+    return whole[0], whole[1]
 
 
 class _Shift(NamedTuple):

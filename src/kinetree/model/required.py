@@ -1,6 +1,7 @@
 """The first checks of every public function of a model."""
 
 import math
+import os
 from typing import Any
 
 import jax
@@ -36,6 +37,25 @@ def require_seconds(name: str, length: Any) -> None:
     traced = isinstance(length, Tracer)
     if not (is_number(length) and (traced or (length > 0 and math.isfinite(length)))):
         raise ValueError(f"{name} must be a positive number of seconds, not {length!r}")
+
+
+def require_flag(name: str, value: Any) -> None:
+    """Refuse a value that is neither True nor False: words such as "no" would count as True."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, not {value!r}")
+
+
+def require_path(name: str, path: Any) -> None:
+    """Refuse a value that is not the path of a file."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"{name} must be the path of a file, not a {type(path).__name__}")
+
+
+def is_random_key(value: Any) -> bool:
+    """True if a value is one key of `jax.random`, of the new type or of two numbers. Traced keys count."""
+    if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return value.ndim == 0
+    return isinstance(value, jax.Array | np.ndarray) and value.dtype == np.uint32 and value.ndim == 1
 
 
 def require_function(name: str, function: Any, arguments: str) -> None:

@@ -28,6 +28,7 @@ CONTACT_DATA = {
     "linvel": 3,
     "angvel": 3,
 }
+ZONE_SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "ellipsoid": 3, "box": 3}  # how many numbers each zone needs
 CONTACT_REDUCE = ("none", "mindist", "maxforce", "netforce")
 
 

@@ -10,8 +10,10 @@ from kinetree._unknown import unknown
 from kinetree.collide import KINDS, MAX_CELLS, HeightField, Hull, radius_of_size
 from kinetree.spatial import Vec3
 
+from .attached import body_number
 from .crowd import crowd_of
 from .errors import ModelError
+from .fields import NUMBER, POSE, TEXT, WHOLE, Form, all_of, numbers, optional, require_fields, table
 from .model import Model
 from .required import require_model
 from .world import (
@@ -31,6 +33,19 @@ from .world import (
     with_cells,
 )
 
+SHAPE = POSE | {
+    "size": numbers(*range(5)),
+    "name": TEXT,
+    "vertices": optional(table("points, (k, 3) finite numbers", 2, 3)),
+    "heights": optional(table("heights, (rows, columns) finite numbers", 2)),
+    "friction": numbers(1, 2, 3),
+    "solref": numbers(2),
+    "solimp": numbers(5),
+    **dict.fromkeys(("solmix", "margin", "gap"), NUMBER),
+    "condim": Form("1, 3, 4 or 6", lambda value: WHOLE.fits(value) and value in (1, 3, 4, 6)),
+    **dict.fromkeys(("contype", "conaffinity", "priority"), WHOLE),
+}
+FLOOR = tuple(name for name in SHAPE if name not in ("size", "vertices", "heights"))  # what `with_ground` takes
 SIZES = {"plane": 0, "sphere": 1, "capsule": 2, "ellipsoid": 3, "cylinder": 2, "box": 3, "mesh": 0, "hfield": 4}
 
 
@@ -46,9 +61,9 @@ def with_shapes(model: Model, shapes: Iterable[Shape], *, exclude: Iterable[tupl
         exclude: pairs of bodies, by name or number (None is the base), whose shapes never touch.
     """
     require_model(model)
-    shapes = [_checked(shape, i) for i, shape in enumerate(shapes)]
+    shapes = [_checked(shape, i) for i, shape in enumerate(all_of("with_shapes takes", shapes, Shape))]
     numbers = [body_number(model, s.body) for s in shapes]
-    out = {frozenset((body_number(model, a), body_number(model, b))) for a, b in exclude}
+    out = {frozenset(body_number(model, body) for body in pair) for pair in _pairs_of(exclude)}
     every = range(len(shapes)) if out else ()
     skip = [(i, j) for j in every for i in range(j) if frozenset((numbers[i], numbers[j])) in out]
 
@@ -93,6 +108,9 @@ def with_ground(model: Model, **surface: Any) -> Model:
         surface: of the floor: friction, solref, solimp, ..., as in `Shape`.
     """
     require_model(model)
+    for name in surface:
+        if name not in FLOOR:
+            raise TypeError(f"with_ground: {unknown('fact of a floor', name, FLOOR)}")
     world = model.world or World()
     floor = _checked(Shape("plane", **{"name": "ground", **surface}), 0)
     shapes, surfaces = stack_shapes([floor])
@@ -127,25 +145,20 @@ def with_ground(model: Model, **surface: Any) -> Model:
     return dataclasses.replace(model, world=world.replace(scene=scene))
 
 
-def body_number(model: Model, body: Any) -> int:
-    """The number of a body, by name or number; None is the base."""
-    if body is None:
-        return BASE
-    number = model.body_index(body) if isinstance(body, str) else int(body)
-    if not BASE <= number < model.n_bodies:
-        raise ModelError(f"there is no body {number}: the model has {model.n_bodies}")
-    return number
+def _pairs_of(exclude: Any) -> list[tuple[Any, Any]]:
+    """Pairs of bodies, after a check of their form."""
+    try:
+        return [(one, other) for one, other in exclude]
+    except (TypeError, ValueError):
+        raise TypeError(f"exclude must be pairs of bodies, not {exclude!r}") from None
 
 
 def _checked(shape: Shape, number: int) -> Shape:
-    """A shape with its sizes checked, and its hull."""
-    if not isinstance(shape, Shape):
-        raise TypeError(f"with_shapes takes kinetree.Shape, not a {type(shape).__name__}")
+    """A shape with its fields checked, and its hull."""
     label = f"shape {shape.name or number}"
-    if shape.kind not in SIZES:
+    if not (isinstance(shape.kind, str) and shape.kind in SIZES):
         raise ModelError(f"{label}: {unknown('shape', shape.kind, SIZES)}")
-    if shape.condim not in (1, 3, 4, 6):
-        raise ModelError(f"{label}: condim is 1, 3, 4 or 6, not {shape.condim}")
+    require_fields(label, shape, SHAPE)
     size = np.atleast_1d(np.asarray(shape.size, float)) if SIZES[shape.kind] else np.zeros(0)
     if len(size) < SIZES[shape.kind] or not (size[: SIZES[shape.kind]] > 0).all():
         raise ModelError(f"{label}: a {shape.kind} has {SIZES[shape.kind]} positive sizes, not {shape.size!r}")
@@ -153,15 +166,13 @@ def _checked(shape: Shape, number: int) -> Shape:
     if shape.kind == "mesh" and hull is None:
         if shape.vertices is None:
             raise ModelError(f"{label}: a mesh has vertices")
-        hull = Hull.from_points(shape.vertices)
+        try:
+            hull = Hull.from_points(shape.vertices)
+        except RuntimeError:  # Qhull's, whose message is a page
+            raise ModelError(f"{label}: the vertices of a mesh must not lie in a plane") from None
     if shape.kind == "hfield" and hull is None:
         heights = None if shape.heights is None else np.asarray(shape.heights, float)
-        if (
-            heights is None
-            or heights.ndim != 2
-            or min(heights.shape) < 2
-            or not ((heights >= 0) & (heights <= 1)).all()
-        ):
+        if heights is None or min(heights.shape) < 2 or not ((heights >= 0) & (heights <= 1)).all():
             raise ModelError(f"{label}: a height field has heights (rows, columns) between 0 and 1, at least 2 by 2")
         hull = HeightField.make(size, heights)
     assert shape.kind in KINDS

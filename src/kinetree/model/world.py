@@ -18,6 +18,7 @@ from kinetree.collide import COLLIDERS, KINDS, MAX_CELLS, Cell, patch_of
 from .crowd import MAX_LISTED, Crowd
 from .equalities import Equalities
 from .errors import ModelError
+from .fields import FLAG, NUMBER, WHOLE
 from .fluid import Fluid
 from .tendons import Tendons
 
@@ -120,6 +121,9 @@ class InverseWeights(NamedTuple):
     dof: Float[AnyArray, " nv"]
     body: Float[AnyArray, "bodies 2"]  # translation and rotation of the centre of mass
     tendon: Any = None  # (n,): of tendons, where there are some
+
+
+WORLD = {"impratio": NUMBER, "iterations": WHOLE, "noslip": FLAG, "safe_reference": FLAG}
 
 
 @jax.tree_util.register_dataclass

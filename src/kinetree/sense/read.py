@@ -13,11 +13,30 @@ from kinetree._unknown import did_you_mean, unknown
 from kinetree.constrain.actuated import actuated, carried
 from kinetree.model import Model, ModelError, Mount, Sensor, State, require_state
 from kinetree.model.arguments import evaluate_for
+from kinetree.model.attached import body_number
+from kinetree.model.fields import NUMBER, PLACE, POSE, TEXT, WHOLE, Form, all_of, numbers, optional, require_fields
 from kinetree.model.required import require_model
-from kinetree.model.sensor import CONTACT_DATA, CONTACT_REDUCE, WORLD, Side
+from kinetree.model.sensor import CONTACT_DATA, CONTACT_REDUCE, WORLD, ZONE_SIZES, Side
 
 from .acting import Acting, acting
 from .measure import ACCELERATED, KINDS, PUSHED, Driven, measured
+
+NAME_OR_NUMBER = Form("a name or a number", lambda x: TEXT.fits(x) or WHOLE.fits(x))
+SIDES = Form(
+    "two sides, kinetree.Side or None",
+    lambda x: isinstance(x, tuple | list) and len(x) == 2 and all(s is None or isinstance(s, Side) for s in x),
+)
+SENSOR = {
+    **dict.fromkeys(("kind", "name", "reduce"), TEXT),
+    **dict.fromkeys(("joint", "tendon"), NAME_OR_NUMBER),
+    "actuator": WHOLE,
+    "num": Form("a number of contacts", lambda x: WHOLE.fits(x) and x > 0),
+    "field": PLACE,
+    "cutoff": NUMBER,
+    "zone": optional(Form(f"a shape ({', '.join(ZONE_SIZES)}) and its sizes", lambda x: _is_zone(x))),
+    "data": Form("names of data", lambda x: isinstance(x, tuple | list) and all(map(TEXT.fits, x))),
+    "sides": SIDES,
+}
 
 
 def sensors(
@@ -69,11 +88,12 @@ def with_sensors(model: Model, given: Iterable[Sensor]) -> Model:
     """
     require_model(model)
     found: list[Sensor] = []
-    for sensor in given:
-        if not isinstance(sensor, Sensor):
-            raise TypeError(f"with_sensors takes kinetree.Sensor, not a {type(sensor).__name__}")
+    for sensor in all_of("with_sensors takes", given, Sensor):
+        require_fields(f"sensor {sensor.name!r}", sensor, SENSOR)
         if sensor.kind not in KINDS:
             raise ModelError(f"sensor {sensor.name!r}: {unknown('kind of sensor', sensor.kind, sorted(KINDS))}")
+        if sensor.kind == "touch" and sensor.zone is None:
+            raise ModelError(f"sensor {sensor.name!r}: a touch sensor has a zone, such as ('sphere', (0.1,))")
         if any(sensor.name == other.name for other in found):
             raise ModelError(f"two sensors are called {sensor.name!r}")
         mount, reference = _mounted(model, sensor.mount), sensor.reference and _mounted(model, sensor.reference)
@@ -85,6 +105,13 @@ def with_sensors(model: Model, given: Iterable[Sensor]) -> Model:
             dataclasses.replace(sensor, mount=mount, reference=reference, joint=joint, tendon=tendon, sides=sides)
         )
     return dataclasses.replace(model, sensors=tuple(found))
+
+
+def _is_zone(given: Any) -> bool:
+    if not (isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str)):
+        return False
+    kind, size = given
+    return kind in ZONE_SIZES and numbers(*range(ZONE_SIZES[kind], 4)).fits(size) and min(size) >= 0
 
 
 def _joint(model: Model, sensor: Sensor) -> int:
@@ -144,7 +171,6 @@ def _sides(model: Model, sensor: Sensor) -> tuple[Side | None, Side | None]:
 def _mounted(model: Model, mount: Any) -> Mount:
     """From a mount, or the name of a body."""
     mount = mount if isinstance(mount, Mount) else Mount(mount)
-    number = model.body_index(mount.body) if isinstance(mount.body, str) else int(mount.body)
-    if not WORLD.body <= number < model.n_bodies:
-        raise ModelError(f"no body has number {number}: there are {model.n_bodies}")
+    number = body_number(model, mount.body)
+    require_fields(f"mount on {mount.body!r}", mount, POSE)
     return Mount(number, tuple(map(float, mount.position)), tuple(map(float, mount.orientation)))

@@ -270,6 +270,8 @@ def step(
     name = step_of(model, integrator)
     if not (is_number(dt) and (is_traced(dt) or math.isfinite(dt))):
         raise ValueError(f"dt must be a number of seconds, not {dt!r}")
+    if not is_number(t):
+        raise ValueError(f"t must be a number of seconds, not {t!r}")
     if controller is None and (is_traced(dt) or dt > 0):
         require_shapes(model, q=q, qd=qd)
         act, time, warm_start = (np.zeros(shape, dtype_of(q)) for shape in (model.na, (), model.nv))

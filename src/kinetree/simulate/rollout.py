@@ -12,13 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import as_array
 from kinetree._types import AnyArray, Bool, Float, Number
-from kinetree._unknown import unknown
+from kinetree._unknown import require_word
 from kinetree.dynamics.schedules.choose import note
 from kinetree.model import Model, State, require_state
 from kinetree.model.arguments import in_type, is_traced, require_shapes, result_dtype
 from kinetree.model.fork import require_xla
-from kinetree.model.required import require_function, require_model, require_steps
+from kinetree.model.required import is_random_key, require_function, require_model, require_steps
 
 from .advance import advance, checkpointed, step_length, step_of
 from .at_once import at_once
@@ -132,6 +133,8 @@ def rollout(
         require_function("done", done, "a state")
     if reset is not None and not callable(reset):
         require_state(reset, "reset")
+    if key is not None and not is_random_key(key):
+        raise TypeError(f"key must be one JAX random key, such as jax.random.key(0), not a {type(key).__name__}")
     require_shapes(model, **state.arrays, **({} if f_ext is None or callable(f_ext) else {"f_ext": f_ext}))
     plain = (
         done is None and reset is None and carry is None and not (callable(policy) or callable(f_ext) or model.batch)
@@ -201,7 +204,7 @@ def _run(fixed: _Fixed, given: _Given) -> tuple[State, Any, Any]:
         return (carry, given) if given_controls else _pair(policy, carry, state, key)
 
     def push(state: State) -> Any:
-        return f_ext(state) if callable(f_ext) else f_ext
+        return _pushed(f_ext, model, state) if callable(f_ext) else f_ext
 
     def keys(t: Any) -> Any:
         return (None, None) if key is None else jax.random.split(jax.random.fold_in(key, t))
@@ -212,7 +215,7 @@ def _run(fixed: _Fixed, given: _Given) -> tuple[State, Any, Any]:
         carry, ctrl = act(carry, state, own, chosen)
         settings = {"dt": dt, "substeps": fixed.substeps, "integrator": fixed.integrator}
         after = advance(model, state, ctrl, push(state), **settings)
-        over = jnp.zeros(after.batch, bool) if done is None else jnp.broadcast_to(done(after), after.batch)
+        over = jnp.zeros(after.batch, bool) if done is None else _ended(done, after)
         seen = _seen(fixed.record, model, state, ctrl, over)
         if done is None:
             return (after, carry), seen
@@ -246,7 +249,7 @@ def _hashable(function: Any) -> Any:
 def _controls(model: Model, policy: Any, steps: int) -> Any:
     if policy is None or callable(policy):
         return policy if policy is not None else _no_controls
-    array = policy if isinstance(policy, jax.Array) else np.asarray(policy)
+    array = as_array("policy", policy)
     if array.ndim < 2 or array.shape[0] != steps or array.shape[-1] != model.nu:
         raise ValueError(f"controls must have shape ({steps}, ..., {model.nu}), not {array.shape}")
     require_shapes(model, ctrl=array)
@@ -266,6 +269,24 @@ def _pair(policy: Any, carry: Any, state: State, key: Any) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
+def _pushed(f_ext: Any, model: Model, state: State) -> Any:
+    """The forces that a function gives, after a check that it gives some."""
+    found = f_ext(state)
+    if found is None:
+        raise TypeError(f"f_ext must return forces, an array of shape (..., {model.n_bodies}, 6), not None")
+    return found
+
+
+def _ended(done: Any, state: State) -> Any:
+    """Which worlds are over, after a check of the form."""
+    found = done(state)
+    try:
+        return jnp.broadcast_to(jnp.asarray(found).astype(bool), state.batch)
+    except (TypeError, ValueError):
+        said = f"shape {np.shape(found)}" if hasattr(found, "shape") else repr(found)
+        raise TypeError(f"done must return an array of booleans of shape {state.batch}, not {said}") from None
+
+
 def _require_same_carry(given: Any, returned: Any) -> None:
     """Refuse a policy whose memory changes its form from step to step."""
     before, after = ([jax.tree.structure(x), *map(np.shape, jax.tree.leaves(x))] for x in (given, returned))
@@ -281,10 +302,9 @@ def _no_controls(carry: Any, state: State, key: Any) -> tuple[Any, Any]:
 def _recorded(record: Any) -> Any:
     if record is None or callable(record):
         return record if record is None else _hashable(record)
-    names = (record,) if isinstance(record, str) else tuple(record)
+    names = tuple(record) if isinstance(record, tuple | list | set | dict) else (record,)
     for name in names:
-        if name not in RECORDS:
-            raise ValueError(unknown("record", name, RECORDS))
+        require_word("record", name, RECORDS)
     return names
 
 

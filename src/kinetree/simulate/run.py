@@ -25,7 +25,14 @@ from kinetree.model import Model, State, integrate
 from kinetree.model.arguments import evaluate_for, is_traced
 from kinetree.model.fork import require_xla
 from kinetree.model.memory import require_memory
-from kinetree.model.required import is_number, require_function, require_model, require_seconds
+from kinetree.model.required import (
+    is_number,
+    require_flag,
+    require_function,
+    require_model,
+    require_path,
+    require_seconds,
+)
 
 from .advance import STEPS, step_of
 from .checkpoint import Checkpoint, Progress, fingerprint
@@ -153,6 +160,10 @@ def simulate(
     whole = all(isinstance(x, int | np.integer) for x in (steps, record))
     if not whole or steps < 0 or record < 1 or steps % record:
         raise ValueError(f"steps must be a multiple of record, which is at least 1: steps={steps}, record={record}")
+    if checkpoint is not None:
+        require_path("checkpoint", checkpoint)
+    if progress is not None:
+        require_flag("progress", progress)
     name = step_of(model, integrator)
     require_xla()
     given = {"q": q, "qd": qd} | ({} if ctrl is None else {"ctrl": ctrl})

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kinetree.model import Model
+from kinetree.model.required import require_path
 
 FORMAT = "kinetree trajectory 1"
 
@@ -70,6 +71,7 @@ class Trajectory:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one .npz. The file is never left half written."""
+        require_path("path", path)
         write_arrays(path, {"format": np.array(FORMAT), **vars(self)})
 
     @staticmethod
@@ -86,6 +88,7 @@ class Trajectory:
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Trajectory":
         """Read what `save` wrote."""
+        require_path("path", path)
         arrays = read_arrays(path)
         missing = [name for name in ("time", "q", "qd") if name not in arrays]
         if missing:

@@ -15,14 +15,15 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from kinetree._arrays import in_bits_of
+from kinetree._arrays import as_dtype, in_bits_of
 from kinetree._types import AnyArray, Array, DType, Float
-from kinetree._unknown import unknown
+from kinetree._unknown import require_word
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.target import current
 from kinetree.model import Model, ModelError
 from kinetree.model.arguments import evaluate
 from kinetree.model.pieces import Pieces
+from kinetree.model.required import require_model
 from kinetree.tree.dealt import Dealt, OnDevices, deal
 
 from ..algorithms.aba import aba_of
@@ -281,11 +282,15 @@ def shard_tree(
 
     Raises ModelError for a model that can not be divided.
     """
+    if not isinstance(model, Pieces):
+        require_model(model)
+    if not isinstance(mesh, Mesh):
+        raise TypeError(f"mesh must be a jax.sharding.Mesh, such as jax.make_mesh makes, not a {type(mesh).__name__}")
+    if axis is not None:
+        require_word("axis", axis, mesh.axis_names)
     along = str(mesh.axis_names[0]) if axis is None else axis
-    if along not in mesh.axis_names:
-        raise ValueError(unknown("axis", along, mesh.axis_names))
     devices = mesh.shape[along]
     source = from_pieces(model, devices) if isinstance(model, Pieces) else from_model(model, devices)
     if source.nv == 0:
         raise ModelError("nothing moves in this model: there is nothing to divide")
-    return ShardedTree(source, mesh, along, np.dtype(jnp.result_type(float) if dtype is None else dtype))
+    return ShardedTree(source, mesh, along, as_dtype(jnp.result_type(float) if dtype is None else dtype))

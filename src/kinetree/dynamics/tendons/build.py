@@ -1,7 +1,7 @@
 """`kinetree.with_tendons`: tendons of a model, given in code."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import jax
@@ -10,9 +10,9 @@ import numpy as np
 
 from kinetree._arrays import library
 from kinetree.model import Model, ModelError, World
-from kinetree.model.attached import in_rows
+from kinetree.model.attached import body_number, in_rows
+from kinetree.model.fields import BOUNDS, NUMBER, PLACE, POSE, TEXT, Form, all_of, numbers, optional, require_fields
 from kinetree.model.required import require_model
-from kinetree.model.shapes import body_number
 from kinetree.model.tendons import (
     BASE,
     NO_SIDE,
@@ -32,6 +32,22 @@ from kinetree.model.tendons import (
 from .lengths import tendon_length
 
 UNBOUNDED = (-np.inf, np.inf)
+TENDON = {
+    "name": TEXT,
+    "joints": Form(
+        "factors by names of joints", lambda x: isinstance(x, Mapping) and all(map(NUMBER.fits, x.values()))
+    ),
+    "path": Form(
+        "a list of bodies, Via, Wrap and Pulley", lambda x: isinstance(x, Sequence) and not isinstance(x, str)
+    ),
+    **dict.fromkeys(("stiffness", "damping", "armature", "margin", "friction"), NUMBER),
+    "spring_length": optional(numbers(1, 2)),
+    "range": BOUNDS,
+    "force_range": BOUNDS,
+    **dict.fromkeys(("limit_solref", "friction_solref"), numbers(2)),
+    **dict.fromkeys(("limit_solimp", "friction_solimp"), numbers(5)),
+}
+VIA, WRAP, PULLEY = {"position": PLACE}, POSE | {"radius": NUMBER}, {"divisor": NUMBER}
 
 
 def with_tendons(model: Model, tendons: Iterable[Tendon]) -> Model:
@@ -46,9 +62,9 @@ def with_tendons(model: Model, tendons: Iterable[Tendon]) -> Model:
     Example: `kt.with_tendons(model, [kt.Tendon("string", path=["hand", "cup"], range=(0, 0.3))])`
     """
     require_model(model)
-    given = list(tendons)
-    for other in (t for t in given if not isinstance(t, Tendon)):
-        raise TypeError(f"with_tendons takes kinetree.Tendon, not a {type(other).__name__}")
+    given = all_of("with_tendons takes", tendons, Tendon)
+    for tendon in given:
+        require_fields(f"tendon {tendon.name!r}", tendon, TENDON)
     names = tuple(t.name for t in given)
     if len(set(names)) != len(names):
         raise ModelError(f"tendons must have different names, not {', '.join(names)}")
@@ -177,17 +193,20 @@ def _route(model: Model, tendon: Tendon) -> Route:
     wraps = any(isinstance(thing, Wrap) for thing in tendon.path)
     if wraps and not (isinstance(tendon.armature, int | float) and tendon.armature == 0):
         fail("a tendon that goes around something has no armature")
-    return route.through([_numbered(model, thing) for thing in tendon.path], fail)
+    return route.through([_numbered(model, thing, f"tendon {tendon.name!r}") for thing in tendon.path], fail)
 
 
-def _numbered(model: Model, thing: Any) -> Any:
+def _numbered(model: Model, thing: Any, label: str) -> Any:
     """A part of a path, with names of bodies replaced by numbers."""
     if isinstance(thing, Pulley):
+        require_fields(f"{label}, pulley", thing, PULLEY)
         return thing
     if isinstance(thing, Wrap):
-        side = None if thing.side is None else _numbered(model, thing.side)
+        require_fields(f"{label}, {thing.kind}", thing, WRAP)
+        side = None if thing.side is None else _numbered(model, thing.side, label)
         return dataclasses.replace(thing, body=body_number(model, thing.body), side=side)
     thing = thing if isinstance(thing, Via) else Via(thing)
+    require_fields(f"{label}, point on {thing.body!r}", thing, VIA)
     return dataclasses.replace(thing, body=body_number(model, thing.body))
 
 
@@ -195,7 +214,7 @@ def _pair(given: Any) -> tuple[Any, Any]:
     return (given, given) if np.ndim(given) == 0 else tuple(given)
 
 
-def _pulls(given: list[Tendon]) -> Pull:
+def _pulls(given: Sequence[Tendon]) -> Pull:
     """Numbers of tendons; the rest lengths of springs are found later."""
 
     def each(name: str) -> Any:
