@@ -38,6 +38,26 @@ def test_steps_in_a_fluid_are_mujocos(integrator):
     np.testing.assert_allclose(after.qd, there.v_here(after.q, d.qvel), atol=1e-11)
 
 
+@pytest.mark.skipif(not hasattr(mujoco.mjtDisableBit, "mjDSBL_SPRING"), reason="this MuJoCo has one flag for both")
+@pytest.mark.parametrize("off", ["spring", "damper", "spring damper"])
+def test_fluids_and_carried_weight_are_passive_forces(off):
+    """They have no flag of their own: without springs and without dampers, MuJoCo leaves them out, too."""
+    flags = " ".join(f'{name}="disable"' for name in off.split())
+    text = f"""<mujoco><option density="500" viscosity="0.3"><flag {flags}/></option><worldbody>
+      <body gravcomp="0.7"><joint stiffness="3" damping="0.2"/><geom size="0.1" pos="0.3 0 0"/>
+        <body gravcomp="0.5" pos="0.4 0 0"><joint name="own" actuatorgravcomp="true"/><geom size="0.1" pos="0.3 0 0"/>
+      </body></body></worldbody><actuator><motor joint="own"/></actuator></mujoco>"""
+    m, model = mujoco.MjModel.from_xml_string(text), kt.load(text)
+    d = mujoco.MjData(m)
+    d.qpos[:], d.qvel[:], d.ctrl[:] = (0.4, -0.3), (1.0, 2.0), 0.6
+    mujoco.mj_forward(m, d)
+    found = kt.constrained_dynamics(model, np.array(d.qpos), np.array(d.qvel), ctrl=np.array(d.ctrl))
+    np.testing.assert_allclose(found.qdd, d.qacc, rtol=1e-12)
+    np.testing.assert_allclose(
+        kt.actuator_force(model, np.array(d.qpos), np.array(d.qvel), np.array(d.ctrl)), d.qfrc_actuator, atol=1e-12
+    )
+
+
 def test_ellipsoids_in_a_fluid_are_told():
     text = SWIMMER.format(integrator="Euler").replace(
         'size="0.2 0.1 0.05"', 'size="0.2 0.1 0.05" fluidshape="ellipsoid"'

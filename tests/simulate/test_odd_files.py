@@ -32,6 +32,13 @@ ODD = {
     "a tendon through what stands still": '<option integrator="implicit"/><worldbody><site name="a"/><body><joint '
     'type="ball"/><geom size="0.1" pos="0.1 0 0"/></body><body><site name="b" pos="1 0 0"/></body></worldbody>'
     '<tendon><spatial damping="1"><site site="a"/><site site="b"/></spatial></tendon>',
+    # The inertia of tendons has velocity products, which this integrator leaves out, and entries within a tree only.
+    "heavy tendons": '<option integrator="implicit"/><worldbody><site name="w" pos="0.5 0.5 1"/><body>'
+    '<joint axis="0 1 0"/><geom size="0.1" pos="0.3 0 0"/><body pos="0.4 0 0"><joint axis="0 0 1"/>'
+    '<geom size="0.1" pos="0.3 0 0"/><site name="t" pos="0.2 0.1 0.1"/></body></body><body pos="0 1 0">'
+    '<joint axis="1 0 0"/><geom size="0.1" pos="0 0.2 0"/><site name="u" pos="0 0.3 0"/></body></worldbody><tendon>'
+    '<spatial armature="0.5"><site site="w"/><site site="t"/></spatial>'
+    '<spatial armature="0.5"><site site="u"/><site site="t"/></spatial></tendon>',
 }
 
 

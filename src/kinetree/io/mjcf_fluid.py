@@ -9,13 +9,13 @@ from kinetree.model import Model
 from kinetree.model.attached import in_rows
 from kinetree.model.fluid import Fluid
 
-from .mujoco_model import disabled
+from .mujoco_model import nothing_passive
 from .report import Report
 
 
 def read_fluid(model: Model, m: Any, ours: dict[int, int], report: Report) -> Fluid | None:
     """None without a fluid. Bodies with geoms that use the ellipsoid model are reported and left out."""
-    if not (m.opt.density > 0 or m.opt.viscosity > 0) or disabled(m, "PASSIVE"):
+    if not (m.opt.density > 0 or m.opt.viscosity > 0) or nothing_passive(m):
         return None
     asks = {int(b) for b in m.geom_bodyid[m.geom_fluid.reshape(m.ngeom, -1)[:, 0] > 0]} if m.ngeom else set()
     moving = [b for b, own in ours.items() if own >= 0 and model.structure.row_of_body[own] >= 0]

@@ -70,9 +70,17 @@ def several_points(m: Any) -> bool:
     return bool(m.opt.enableflags & int(getattr(mujoco.mjtEnableBit, "mjENBL_MULTICCD", 0)))
 
 
+def nothing_passive(m: Any) -> bool:
+    """True if all passive forces are off: fluids and gravity compensation, too, which have no flag of their own.
+
+    Older MuJoCos have the flag `passive` for it; in newer ones springs and dampers must both be off.
+    """
+    return disabled(m, "PASSIVE") or (disabled(m, "SPRING") and disabled(m, "DAMPER"))
+
+
 def carries_weight(m: Any) -> bool:
     """True if bodies have gravity compensation. MuJoCo needs a positive one; then negative ones count, too."""
-    return bool((m.body_gravcomp > 0).any())
+    return bool((m.body_gravcomp > 0).any()) and not nothing_passive(m)
 
 
 def armature(m: Any) -> np.ndarray:

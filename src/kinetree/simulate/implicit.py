@@ -106,8 +106,7 @@ def fully_implicit_acceleration(model: Model, q: Any, qd: Any, forces: Forces, h
     zero = jnp.zeros((1, model.nv), q.dtype)
     matrix = _with_tendons(model, q, zero, 0.0)
     many = [] if acted is None else [i for i in range(acted.slope.shape[1]) if _may_brake(model, i)]
-    own = _with_actuators(model, jnp.zeros_like(matrix), h, acted, many)
-    matrix = matrix + jnp.where(related(model.structure), own, 0.0)
+    matrix = jnp.where(related(model.structure), _with_actuators(model, matrix, h, acted, many), 0.0)
     matrix = matrix + h * smooth_slope(model, forces.has or present(model), q, qd)
     alpha = solve_general(matrix, _total(model, q, qd, forces)[..., None])[..., 0]
     return alpha - drift(model, q, qd)

@@ -43,10 +43,14 @@ def _columns(function: Any, qd: Any) -> Any:
 
 
 def smooth_slope(model: Model, has: Present, q: Any, qd: Any) -> Any:
-    """∂c/∂u, (batch, nv, nv): of velocity products, dampers, tendons and a fluid."""
+    """∂c/∂u, (batch, nv, nv): of velocity products, dampers, tendons and a fluid.
+
+    MuJoCo leaves out the velocity products of the inertia of tendons.
+    """
+    light = has._replace(tendon_armature=())
 
     def still(qd: Any) -> Any:
-        return held_force(model, has, q, qd, -drift(model, q, qd), None)
+        return held_force(model, light, q, qd, -drift(model, q, qd), None)
 
     return jnp.where(related(model.structure), _columns(still, qd), 0.0)
 
