@@ -16,8 +16,8 @@ from kinetree.spatial import Force, Vec3
 
 from .actuators import ActuatorSlots, driven, motor_of, motors, wires, written
 from .drive_plan import DriveGroup
-from .memory import ACTS, NOTHING, NUMBER, POINT, ROW, ZERO3, coupled_memory
-from .parts import Part, table
+from .memory import ACTS, NUMBER, POINT, ROW, ZERO3, coupled_memory
+from .parts import Part, fill, table
 
 STICKY = Memory(count=0.0, closing=0.0, share=0.0)  # points that are near, their speeds, and the force of each
 
@@ -129,11 +129,8 @@ def _share_forces(drive: DriveGroup, implicit: bool) -> Part:
 
 def adhesion_parts(drives: list[DriveGroup], touches: tuple[bool, ...], implicit: bool) -> list[Part]:
     """All parts, after contacts were found; `touches`: with the static world (False), and between moving bodies."""
-    clear = Loop(
-        lambda *_: ((0.0, 0.0), (), ()), 1, NOTHING, writes=tuple(STICKY.at(0, f) for f in ("count", "closing"))
-    )
     return [
-        Part(clear, lambda plan: table(plan.sticky(wires(plan, "body").number))),
+        fill(lambda plan: table(plan.sticky(wires(plan, "body").number)), *STICKY.of(0, "count", "closing")),
         *map(count_near_points, touches),
         *(_share_forces(drive, implicit) for drive in drives),
         *map(press_bodies, touches),

@@ -12,15 +12,14 @@ from kinetree.lanes import Loop, Memory
 from kinetree.spatial import Force, Vec3
 
 from .kinematics import carried_weight
-from .memory import FORCE, NOTHING, NUMBER, ROW, ZERO3, fixed
-from .parts import Part, table
+from .memory import FORCE, NUMBER, ROW, ZERO3, fixed
+from .parts import Part, fill, table
 
 CARRIED = Memory(force=FORCE, tau=0.0)  # of a row: the weight that is carried of all that hangs from it
 
 
 def carry_weights() -> list[Part]:
     """The force of each row that carries weight, after poses are known."""
-    clear = Loop(lambda *_: ((Force(ZERO3, ZERO3),), (), ()), 1, NOTHING, writes=(CARRIED.at(0, "force"),))
 
     def weigh(known: tuple, _: tuple, reads: tuple) -> tuple:
         (mass, moment), (pose, gravity) = known, reads
@@ -38,9 +37,6 @@ def carry_weights() -> list[Part]:
     reads = (ROW.at(0, "S"), CARRIED.at(1, "force"))
     inward = Loop(pass_on, 3, NUMBER, reads=reads, writes=(CARRIED.at(1, "tau"),), adds=(CARRIED.at(2, "force"),))
 
-    def every(plan: Any) -> np.ndarray:
-        return table(plan.carried(np.arange(-1, plan.n)))
-
     def turns(plan: Any) -> np.ndarray:
         rows = plan.outward_rows[::-1]
         return table(plan.row(rows), plan.carried(rows), plan.carried(plan.parent[rows]))
@@ -53,7 +49,7 @@ def carry_weights() -> list[Part]:
         return carried_weight(model, plan)
 
     return [
-        Part(clear, every),
+        fill(lambda plan: table(plan.carried(np.arange(-1, plan.n))), CARRIED.at(0, "force")),
         Part(weight, lambda plan: table(plan.row(plan.massive), plan.carried(plan.massive)), weights),
         Part(inward, turns, counts),
     ]

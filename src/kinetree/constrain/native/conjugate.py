@@ -39,7 +39,7 @@ from .memory import (
     total,
     totals,
 )
-from .parts import Again, Part, once, table
+from .parts import Again, Part, copy, fill, once, table
 from .plan import Plan
 
 FORESEEN = 100.0  # safety factor on the largest ρᵀ G A⁻¹ Gᵀ ρ / ρᵀ ρ so far: another ρ may be ten times as steep
@@ -212,18 +212,9 @@ def _swept_rows(plan: Plan, links: bool) -> np.ndarray:
 
 def unforced() -> Part:
     """Clear the forces on rows, before Newton's first round; each turn clears them again. Bases are at rest."""
-
-    def step(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (Force(ZERO3, ZERO3), Motion(ZERO3, ZERO3)), (), ()
-
-    loop = Loop(step, 1, NOTHING, writes=(REPLY.at(0, "sag"), REPLY.at(0, "a")), scratch=True)
-    return Part(loop, lambda plan: table(plan.reply(np.arange(-plan.n_trees, plan.n))))
-
-
-def clear_sums() -> Part:
-    """Set all sums to zero."""
-    loop = Loop(lambda *_: ((0.0, 0.0), (), ()), 0, NOTHING, writes=(fixed("product"), fixed("bent")), scratch=True)
-    return Part(loop, once)
+    return fill(
+        lambda plan: table(plan.reply(np.arange(-plan.n_trees, plan.n))), *REPLY.of(0, "sag", "a"), scratch=True
+    )
 
 
 def _state(field: str) -> Slots:
@@ -234,12 +225,10 @@ def _state(field: str) -> Slots:
 def closing() -> Part:
     """Update x and its accelerations with the forces that were found."""
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        return (), reads, ()
+    def turns(plan: Plan) -> np.ndarray:
+        return table(plan.row(plan.outward_rows), plan.reply(plan.outward_rows))
 
-    reads, adds = (REPLY.at(1, "z"), REPLY.at(1, "a")), (ROW.at(0, "x_new"), ROW.at(0, "a_new"))
-    loop = Loop(step, 2, NOTHING, reads=reads, adds=adds)
-    return Part(loop, lambda plan: table(plan.row(plan.outward_rows), plan.reply(plan.outward_rows)))
+    return copy(turns, reads=REPLY.of(1, "z", "a"), adds=ROW.of(0, "x_new", "a_new"))
 
 
 def step_norms(change: Motion, S: Motion, pivot: PivotSlots, x: Any, new: Any) -> tuple[Norms, Motion]:
@@ -263,9 +252,7 @@ def measure_step(links: bool) -> list[Part]:
         return (change,), (norms.change,), ()
 
     when = fixed("rest")
-    none = Loop(
-        lambda *_: ((0.0,) * SIDES, (), ()), SIDES, NOTHING, writes=tuple(map(_changed, totals("norms"))), when=when
-    )
+    none = fill(Plan.totals, *map(_changed, totals("norms")), when=when)
     reads = (ROW.at(0, "change"), *(ROW.at(1, f) for f in ("S", "pivot", "x", "x_new")))
     norm = _changed(total(2, "norms"))
     loop = Loop(step, 3, NOTHING, reads=reads, writes=(ROW.at(1, "change"),), adds=(norm,), when=when)
@@ -273,7 +260,7 @@ def measure_step(links: bool) -> list[Part]:
     def turns(plan: Plan) -> np.ndarray:
         return table(*(f(_swept_rows(plan, links)) for f in (plan.up, plan.row, plan.total)))
 
-    return [Part(none, Plan.totals), *([] if links else [roots.measure_roots(when, norm)]), Part(loop, turns)]
+    return [none, *([] if links else [roots.measure_roots(when, norm)]), Part(loop, turns)]
 
 
 # -- what to do next --------------------------------------------------------------------------------------------------
@@ -347,17 +334,12 @@ def predict_end() -> Part:
     return Part(Loop(step, SIDES, NOTHING, reads=reads, writes=own), Plan.totals)
 
 
-def clear_residual_sum() -> Part:
-    """Set the sum of the residual to zero."""
-    return Part(Loop(lambda *_: ((0.0,), (), ()), 0, NOTHING, writes=(fixed("rest"),)), once)
-
-
 def conjugate_gradients(
     kinds: list[tuple[Kind, int]], finishes: bool, links: bool, rigid: bool = False
 ) -> list[Part | Again]:
     """All turns, after the tree was swept; `links`: some are of its matrix, too; `rigid`: of these some are loops."""
     turn: list[Part | Again] = [
-        clear_sums(),
+        fill(once, fixed("product"), fixed("bent"), scratch=True),
         *(load_tree(k, d, False) for k, d in kinds),
         *solve_tree(links, rigid),
         *(measure_residual(k, d) for k, d in kinds),
@@ -371,4 +353,4 @@ def conjugate_gradients(
     again = Again(turn, fixed("coupling").offset, MOST_TURNS)
     moving = [*(load_tree(k, d, True) for k, d in kinds), *solve_tree(links, rigid), closing()]
     last = Again(moving, _state("closing").offset, 1)
-    return [clear_residual_sum(), *lacks, decide_start(finishes), again, last, *measure_step(links)]
+    return [fill(once, fixed("rest")), *lacks, decide_start(finishes), again, last, *measure_step(links)]

@@ -20,12 +20,11 @@ import jax.numpy as jnp
 
 from kinetree.dynamics.elements.articulated import freed_bias, joint_drive
 from kinetree.lanes import Loop, Slots
-from kinetree.spatial import Force
 
 from . import loops
 from .links import BLOCK, CARRIER, ENTRY, GROUP, WIDTH
-from .memory import NOTHING, NUMBER, REPLY, ROW, ZERO3
-from .parts import Part
+from .memory import NOTHING, NUMBER, REPLY, ROW
+from .parts import Part, fill
 from .plan import Plan
 
 Three = tuple[Any, Any, Any]
@@ -35,6 +34,10 @@ def of_pivot(column: int, field: str) -> Slots:
     """A number of the pivot of a row."""
     whole = ROW.at(column, "pivot")
     return whole._replace(offset=whole.offset + {"d_inverse": 7, "u": 8}[field], tree=NUMBER)
+
+
+def _every(plan: Plan) -> Any:
+    return plan.links.every()
 
 
 def _entries(plan: Plan) -> Any:
@@ -72,8 +75,7 @@ def dot3(a: Three, b: Three) -> Any:
 
 def clear_stiffness() -> Part:
     """Set the stiffness of all links to zero."""
-    loop = Loop(lambda *_: (((0.0,) * WIDTH,), (), ()), 1, NOTHING, writes=(GROUP.at(0, "stiff"),))
-    return Part(loop, lambda plan: plan.links.every())
+    return fill(_every, GROUP.at(0, "stiff"))
 
 
 def clear_paths() -> list[Part]:
@@ -85,13 +87,10 @@ def clear_paths() -> list[Part]:
 
     acts = Loop(act, 1, NOTHING, reads=(GROUP.at(0, "stiff"),), writes=(GROUP.at(0, "acts"),))
     when = GROUP.at(1, "acts")
-    none = (Force(ZERO3, ZERO3),) * WIDTH
-    carriers = Loop(lambda *_: ((none,), (), ()), 2, NOTHING, writes=(CARRIER.at(0, "sags"),), when=when)
-    entries = Loop(lambda *_: (((0.0,) * WIDTH,), (), ()), 4, NOTHING, writes=(ENTRY.at(0, "v"),), when=when)
     return [
-        Part(acts, lambda plan: plan.links.every()),
-        Part(carriers, lambda plan: plan.links.carriers()),
-        Part(entries, _entries),
+        Part(acts, _every),
+        fill(lambda plan: plan.links.carriers(), CARRIER.at(0, "sags"), when=when),
+        fill(_entries, ENTRY.at(0, "v"), when=when, columns=4),
     ]
 
 
@@ -184,7 +183,6 @@ def correct_solution(replies: bool, asks: str = "", closing: Slots | None = None
 
     u = REPLY.at(3, "u") if replies else of_pivot(2, "u")
     acts, own = GROUP.at(1, "acts"), (GROUP.at(1, "t"), GROUP.at(1, "factors"))
-    zero = Loop(lambda *_: (((0.0,) * WIDTH,), (), ()), 1, NOTHING, writes=(GROUP.at(0, "t"),))
     reads = (ENTRY.at(0, "v"), u, of_pivot(2, "d_inverse"))
     summed = Loop(total, 4, NOTHING, reads=reads, adds=own[:1], when=acts)
     mine = (GROUP.at(0, "t"), GROUP.at(0, "factors"))
@@ -193,9 +191,9 @@ def correct_solution(replies: bool, asks: str = "", closing: Slots | None = None
     solve = [
         Part(substitute(False), lambda plan: plan.links.substitutions(False)),
         Part(substitute(True), lambda plan: plan.links.substitutions(True)),
-        Part(answered, lambda plan: plan.links.every()),
+        Part(answered, _every),
     ]
-    begin = [Part(zero, lambda plan: plan.links.every())]
+    begin = [fill(_every, GROUP.at(0, "t"))]
     if not asks:
         return [*begin, Part(summed, _entries), *solve, Part(ended, _entries)]
     begin += [] if replies else [loops.subtract_wanted(asks), loops.clear_forces()]

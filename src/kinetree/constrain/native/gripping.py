@@ -18,7 +18,7 @@ from ..noslip import TURNS, cone_bounds, cone_grip, loss_grip
 from .kinds import Kind
 from .memory import NOTHING, SIDES, Gripping, fixed, kept_forces, summed, totals
 from .newton import Linked
-from .parts import Part, once
+from .parts import Part, fill, once
 from .plan import Plan
 
 
@@ -84,11 +84,6 @@ def _keep_forces(kind: Kind, elliptic: bool) -> Part:
     return Part(loop, kind.table, kind.numbers)
 
 
-def _begun() -> Part:
-    loop = Loop(lambda *_: ((Gripping(0.0, 0.0, float(TURNS)),), (), ()), 0, NOTHING, writes=(fixed("gripping"),))
-    return Part(loop, once)
-
-
 def _decide_turn() -> Part:
     """Decide if another turn follows: the last one is over, and it changed something."""
 
@@ -119,5 +114,7 @@ def with_turns(linked: Linked, kinds: list[Kind], elliptic: bool) -> Linked:
     """The parts that such turns add to the rounds of kinds that grip."""
     kept = [_keep_forces(kind, elliptic) for kind in kinds]
     return linked._replace(
-        begun=(_begun(),), judged=(_decide_turn(),), ended=[*linked.ended, *kept, _after_first_turn()]
+        begun=(fill(once, fixed("gripping"), values=(Gripping(0.0, 0.0, float(TURNS)),)),),
+        judged=(_decide_turn(),),
+        ended=[*linked.ended, *kept, _after_first_turn()],
     )

@@ -13,28 +13,20 @@ import jax
 import numpy as np
 
 from kinetree.lanes import Lane, Loop, Slots
-from kinetree.spatial import Force, Motion
+from kinetree.spatial import Force
 
 from . import joined
 from .conjugate import beginning, conjugate_gradients, unforced
 from .kinds import Kind, load_constraints
 from .memory import BODY, FORCE, NOTHING, NUMBER, ROW, ZERO3, fixed
 from .newton import Linked, at_rest, cleared, inward, outward, unloaded
-from .parts import Again, Part, once, table
+from .parts import Again, Part, copy, fill, once, table
 from .plan import Plan
 
 
 def _weight(column: int) -> Slots:
     """The force for a motion of a row and of all that hangs from it. It uses a slot of Newton's rounds."""
     return ROW.at(column, "pivot")._replace(tree=jax.tree.structure(FORCE))
-
-
-def _rows(plan: Plan) -> np.ndarray:
-    return table(plan.row(np.arange(plan.n)))
-
-
-def _bases(plan: Plan) -> np.ndarray:
-    return plan.base(np.arange(plan.n_trees))
 
 
 def weighed(motion: str, pulled: bool) -> list[Part]:
@@ -49,13 +41,10 @@ def weighed(motion: str, pulled: bool) -> list[Part]:
     def others(_: tuple, __: tuple, force: tuple) -> tuple:
         return (-force[0] if pulled else Force(ZERO3, ZERO3),), (), ()
 
-    def rest(plan: Plan) -> np.ndarray:
-        return table(np.concatenate([_bases(plan), plan.row(np.setdiff1d(np.arange(plan.n), plan.massive))]))
-
     own = Loop(bodies, 2, NOTHING, reads=(BODY.at(1, "inertia"), ROW.at(0, motion), *pulls), writes=(_weight(0),))
     return [
         Part(own, lambda plan: table(plan.row(plan.massive), plan.body(plan.massive))),
-        Part(Loop(others, 1, NOTHING, reads=pulls, writes=(_weight(0),)), rest),
+        Part(Loop(others, 1, NOTHING, reads=pulls, writes=(_weight(0),)), Plan.without_bodies),
     ]
 
 
@@ -91,15 +80,12 @@ def left_over_of_step(array: int) -> list[Part]:
         above, S, x, alpha = reads
         return (above + S * (alpha - x),), (), ()
 
-    def still(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (Motion(ZERO3, ZERO3),), (), ()
-
     def turns(plan: Plan) -> np.ndarray:
         return table(plan.up(plan.outward_rows), plan.row(plan.outward_rows))
 
     reads = (ROW.at(0, "a_new"), *(ROW.at(1, f) for f in ("S", "x", "alpha")))
     return [
-        Part(Loop(still, 1, NOTHING, writes=(ROW.at(0, "a_new"),)), lambda plan: table(_bases(plan))),
+        fill(Plan.every_base, ROW.at(0, "a_new")),
         Part(Loop(further, 2, NOTHING, reads=reads, writes=(ROW.at(1, "a_new"),)), turns),
         *weighed("a_new", False),
         _summed(
@@ -124,7 +110,6 @@ def solve_change(
     kinds, between = [k.linearised for k in kinds], [(k.linearised, dim) for k, dim in between]
 
     flags = fixed("finishing"), fixed("going")
-    flag = Loop(lambda *_: ((float(bool(loaded)), 1.0), (), ()), 0, NOTHING, writes=flags)
     rooted, coupled = not linked.swept, [k for k, _ in between]
     solved: list[Part | Again] = [*inward(rooted), *linked.swept, *outward(rooted)]
     joins = joins and bool(between)
@@ -142,16 +127,19 @@ def solve_change(
         *solved,
     ]
     looks = joined.find_touching_bodies(coupled) if joins else [unforced()] if between else []
-    return [Part(flag, once), at_rest(), *looks, Again(round_, fixed("going").offset, 1)]
+    return [
+        fill(once, *flags, values=(float(bool(loaded)), 1.0)),
+        at_rest(),
+        *looks,
+        Again(round_, fixed("going").offset, 1),
+    ]
 
 
 def copy_rows(array: int, to: str) -> Part:
     """Put an input of all rows into their slots."""
-    loop = Loop(lambda _, x, __: (x, (), ()), 2, NOTHING, writes=(ROW.at(0, to),), inputs=(Lane(array, 1),))
-    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n)), np.arange(plan.n)))
+    return copy(Plan.numbered_rows, writes=(ROW.at(0, to),), inputs=(Lane(array, 1),))
 
 
 def output_rows(field: str, array: int) -> Part:
     """Output a field of all rows."""
-    loop = Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(ROW.at(0, field),), outputs=(Lane(array, 1),))
-    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n)), np.arange(plan.n)))
+    return copy(Plan.numbered_rows, reads=(ROW.at(0, field),), outputs=(Lane(array, 1),))

@@ -28,7 +28,7 @@ from .joined_factors import dot, factored, joined_of, substituted
 from .joined_plan import BLOCKS, CELL, FILLED, JOIN, SCREW, SIX, SOLUTION, TOUCHES, WIDTH, WORKS
 from .kinds import Kind
 from .memory import HELD_BLOCK, NOTHING, NUMBER, ROW, Norms, fixed, held_bias, total
-from .parts import Part, table
+from .parts import Part, copy, fill, table
 from .plan import Plan
 from .roots import axes_of, of_body, root_load
 
@@ -45,32 +45,27 @@ def _number(column: int, offset: int = 0) -> Slots:
 def find_touching_bodies(kinds: list[Kind]) -> list[Part]:
     """Find which bodies touch, and which blocks their contacts fill."""
 
-    def directions(_: tuple, __: tuple, ___: tuple) -> tuple:
-        unit = np.eye(WIDTH)
-        return tuple(Motion(Vec3(*map(float, u[:3])), Vec3(*map(float, u[3:]))) for u in unit), (), ()
-
     def look(_: tuple, __: tuple, reads: tuple) -> tuple:
         one, two, filled = reads
         works = one * two
         return (jnp.maximum(filled, works), works), (), ()
 
     works, on = fixed("product"), lambda column: FILLED.at(column, "on")
-    units = Loop(directions, WIDTH, NOTHING, writes=tuple(SCREW.at(k, "S") for k in range(WIDTH)))
-    apart = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(TOUCHES.at(0, "on"),))
+    units = tuple(Motion(Vec3(*u[:3]), Vec3(*u[3:])) for u in np.eye(WIDTH).tolist())
+    screws = (SCREW.at(k, "S") for k in range(WIDTH))
     carried = Loop(lambda known, *_: ((known,), (), ()), 1, NUMBER, writes=(on(0),))
-    fill = Loop(lambda *_: ((1.0,), (), ()), 2, NOTHING, writes=(on(1),), when=TOUCHES.at(0, "on"), rare=True)
     work = Loop(look, 4, NOTHING, reads=(on(1), on(2), on(3)), writes=(on(3), works), lists=(WORKS, works))
     blocks = Loop(lambda _, __, x: (x, (), ()), 4, NOTHING, reads=(on(3),), writes=(works,), lists=(BLOCKS, works))
     return [
-        Part(units, lambda plan: table(*joined_of(plan).directions)),
-        Part(apart, lambda plan: joined_of(plan).every_flag()),
+        fill(lambda plan: table(*joined_of(plan).directions), *screws, values=units),
+        fill(lambda plan: joined_of(plan).every_flag(), TOUCHES.at(0, "on")),
         *map(mark_touching_bodies, kinds),
         Part(
             carried,
             lambda plan: joined_of(plan).first_filled()[0],
             lambda model, plan, known: joined_of(plan).first_filled()[1],
         ),
-        Part(fill, lambda plan: joined_of(plan).touching()),
+        fill(lambda plan: joined_of(plan).touching(), on(1), values=(1.0,), when=TOUCHES.at(0, "on"), rare=True),
         Part(work, lambda plan: joined_of(plan).eliminations("flags")),
         Part(blocks, lambda plan: joined_of(plan).below()),
     ]
@@ -78,10 +73,7 @@ def find_touching_bodies(kinds: list[Kind]) -> list[Part]:
 
 def mark_touching_bodies(kind: Kind) -> Part:
     """Mark pairs of bodies with active points."""
-    loop = Loop(
-        lambda *_: ((1.0,), (), ()), COLUMNS + 2, NOTHING, writes=(TOUCHES.at(FLAG, "on"),), rare=True, **kind.acting
-    )
-    return Part(loop, lambda plan: _of_points(kind, plan)[0])
+    return fill(lambda plan: _of_points(kind, plan)[0], TOUCHES.at(FLAG, "on"), values=(1.0,), rare=True, **kind.acting)
 
 
 def _of_points(kind: Kind, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
@@ -134,11 +126,9 @@ def add_points(kind: Kind, finishes: bool) -> Part:
 
 def load_joins(kinds: list[Kind], finishes: bool) -> list[Part]:
     """All loads of touching bodies on each other."""
-    zero = jax.tree.unflatten(JOIN.at(0, "stiff").tree, [0.0] * 21)
-    none = Loop(
-        lambda *_: ((zero,), (), ()), 2, NOTHING, writes=(JOIN.at(0, "stiff"),), when=TOUCHES.at(1, "on"), rare=True
-    )
-    return [Part(none, lambda plan: joined_of(plan).every_join()), *(add_points(kind, finishes) for kind in kinds)]
+    when = TOUCHES.at(1, "on")
+    none = fill(lambda plan: joined_of(plan).every_join(), JOIN.at(0, "stiff"), when=when, rare=True)
+    return [none, *(add_points(kind, finishes) for kind in kinds)]
 
 
 # -- the matrix -------------------------------------------------------------------------------------------------------
@@ -146,9 +136,6 @@ def load_joins(kinds: list[Kind], finishes: bool) -> list[Part]:
 
 def tree_entries() -> list[Part]:
     """H, and the forces, of rows that are not of roots."""
-
-    def unit(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (tuple(float(r == c) for r in range(WIDTH) for c in range(WIDTH)), SIX), (), ()
 
     def along(carry: tuple, _: tuple, reads: tuple) -> tuple:
         held, S, *others = reads
@@ -161,11 +148,8 @@ def tree_entries() -> list[Part]:
         return (f, f), (resistance,), ()
 
     held = HELD_BLOCK.at(0, "held")
-    sums = Loop(lambda _, __, x: ((), x, ()), 2, NOTHING, reads=(HELD_BLOCK.at(1, "held"),), adds=(held,), scratch=True)
     blank = (CELL.at(0, "k"), SOLUTION.at(1, "t"))
-    diagonal = Loop(unit, 2, NOTHING, writes=blank, scratch=True)
-    nothing = (0.0,) * WIDTH * WIDTH
-    empty = Loop(lambda *_: ((nothing,), (), ()), 4, NOTHING, writes=blank[:1], scratch=True, follows=BLOCKS)
+    unit = tuple(float(r == c) for r in range(WIDTH) for c in range(WIDTH))
     rows = Loop(
         along,
         WIDTH + 3,
@@ -178,9 +162,9 @@ def tree_entries() -> list[Part]:
     reads = (*(ROW.at(0, f) for f in ("S", "push", "resistance")), HELD_BLOCK.at(1, "held"))
     each = Loop(own, 4, NOTHING, reads=reads, writes=numbers, adds=(_number(2),), scratch=True)
     return [
-        Part(sums, lambda plan: joined_of(plan).composed()),
-        Part(diagonal, lambda plan: joined_of(plan).plain()),
-        Part(empty, lambda plan: joined_of(plan).below()),
+        copy(lambda plan: joined_of(plan).composed(), reads=(HELD_BLOCK.at(1, "held"),), adds=(held,), scratch=True),
+        fill(lambda plan: joined_of(plan).plain(), *blank, values=(unit, SIX), scratch=True),
+        fill(lambda plan: joined_of(plan).below(), *blank[:1], scratch=True, follows=BLOCKS, columns=4),
         Part(
             rows,
             lambda plan: joined_of(plan).entries(plan.row)[0],

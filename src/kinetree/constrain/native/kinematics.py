@@ -21,7 +21,7 @@ from kinetree.spatial import Force, Inertia, Motion, Quaternion, Transform, Vec3
 from kinetree.tree import pick
 
 from .memory import BODY, INERTIA, NOTHING, NUMBER, PLACEMENT, ROW, ZERO3, fixed
-from .parts import Known, Part, table
+from .parts import Known, Part, fill, table
 from .plan import Plan
 
 AXIS = Axis(0.0, 0.0)
@@ -107,9 +107,6 @@ def placing(quaternions: bool) -> list[Part]:
 def shifts() -> list[Part]:
     """The acceleration of a quaternion joint minus that of its rows; 0 for other rows."""
 
-    def none(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (0.0,), (), ()
-
     def others(plan: Plan) -> np.ndarray:
         return table(plan.row(np.flatnonzero(plan.structure.q_of_row >= 0)))
 
@@ -126,7 +123,7 @@ def shifts() -> list[Part]:
         loop = Loop(step, 1, NOTHING, reads=rows_apart(0, "qd", width), writes=rows_apart(0, "shift", width))
         return Part(loop, turns)
 
-    return [Part(Loop(none, 1, NOTHING, writes=(ROW.at(0, "shift"),)), others), of_joints(6), of_joints(3)]
+    return [fill(others, ROW.at(0, "shift")), of_joints(6), of_joints(3)]
 
 
 # -- outward ----------------------------------------------------------------------------------------------------------
@@ -154,17 +151,13 @@ def bases() -> list[Part]:
         zero = jnp.zeros_like(reads[0].position.x)
         return (Placement(Quaternion.identity_like(zero), -reads[0].position),), (), ()
 
-    def origin(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (Placement(Quaternion(1.0, 0.0, 0.0, 0.0), ZERO3),), (), ()
-
-    first = Loop(origin, 1, NOTHING, writes=(ROW.at(0, "seen"),))
+    origin = Placement(Quaternion(1.0, 0.0, 0.0, 0.0), ZERO3)
     move = Loop(counted, 2, NOTHING, reads=(ROW.at(1, "seen"),), writes=(ROW.at(0, "pose"),))
-    trees = lambda plan: plan.base(np.arange(plan.n_trees))  # noqa: E731
     return [
-        Part(first, lambda plan: table(trees(plan))),
+        fill(Plan.every_base, ROW.at(0, "seen"), values=(origin,)),
         Part(way, lambda plan: table(plan.up(plan.way), plan.row(plan.way))),
-        Part(start, lambda plan: table(trees(plan))),
-        Part(move, lambda plan: table(trees(plan), plan.row(plan.marks))),
+        Part(start, Plan.every_base),
+        Part(move, lambda plan: table(plan.base(np.arange(plan.n_trees)), plan.row(plan.marks))),
     ]
 
 
@@ -246,14 +239,7 @@ def bodies() -> list[Part]:
 
     own = Part(loop, lambda plan: table(plan.row(plan.massive), plan.body(plan.massive)), constants)
 
-    def nothing(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (Force(ZERO3, ZERO3),), (), ()
-
-    def others(plan: Plan) -> np.ndarray:
-        rows = np.setdiff1d(np.arange(plan.n), plan.massive)
-        return table(np.concatenate([plan.base(np.arange(plan.n_trees)), plan.row(rows)]))
-
-    return [own, Part(Loop(nothing, 1, NOTHING, writes=(ROW.at(0, "force"),)), others)]
+    return [own, fill(Plan.without_bodies, ROW.at(0, "force"))]
 
 
 # -- inward -----------------------------------------------------------------------------------------------------------

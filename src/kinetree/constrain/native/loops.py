@@ -23,7 +23,7 @@ from .frames import carried_end, still_end
 from .links import BLOCK, CARRIER, GROUP, THREE, WIDTH
 from .loop_plan import FOLLOWING3, HELD3, LoopKind, blocks_of
 from .memory import NOTHING, NUMBER, PLACEMENT, ROW, fixed
-from .parts import Known, Part, table
+from .parts import Known, Part, copy, fill, table
 from .plan import Plan
 from .string_lengths import number, split
 
@@ -296,9 +296,7 @@ def refine() -> Part:
 def sum_turns(first: bool = False) -> Part:
     """Add up the solutions of all turns."""
     own, whole = GROUP.at(0, "t"), GROUP.at(0, "found")
-    step = (lambda _, __, t: (t, (), ())) if first else (lambda _, __, t: ((), t, ()))
-    loop = Loop(step, 1, NOTHING, reads=(own,), writes=(whole,) if first else (), adds=() if first else (whole,))
-    return Part(loop, lambda plan: plan.links.every())
+    return copy(lambda plan: plan.links.every(), reads=(own,), **{"writes" if first else "adds": (whole,)})
 
 
 def settle_forces() -> Part:
@@ -318,8 +316,7 @@ def settle_forces() -> Part:
 
 def clear_forces() -> Part:
     """Set the forces of the rows to zero."""
-    loop = Loop(lambda *_: ((THREE,), (), ()), 2, NOTHING, writes=(HEAD.at(1, "force"),))
-    return Part(loop, _groups)
+    return fill(_groups, HEAD.at(1, "force"))
 
 
 def keep_forces(closing: Slots | None) -> Part:

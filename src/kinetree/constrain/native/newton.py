@@ -14,7 +14,7 @@ import numpy as np
 from kinetree.dynamics.elements.articulated import freed_bias, joint_answer, joint_drive, joint_inertia
 from kinetree.lanes import Loop
 from kinetree.model import Model
-from kinetree.spatial import Force, Motion
+from kinetree.spatial import Force
 
 from ..newton import FULL_STEP_SLOPE, SEARCH_SLOPE, SEARCH_STEPS, below_rounding
 from ..noslip import TURNS
@@ -29,19 +29,15 @@ from .memory import (
     NUMBER,
     ROW,
     SIDES,
-    ZERO3,
     Held,
-    Norms,
     PivotSlots,
     Search,
-    Slope,
-    Sums,
     fixed,
     summed,
     total,
     totals,
 )
-from .parts import Again, Known, Part, once, table
+from .parts import Again, Known, Part, copy, fill, once, table
 from .plan import Plan
 
 UNBOUNDED = 1e30  # the upper end of a bracket without an upper end
@@ -68,20 +64,11 @@ def unloaded(finishes: bool) -> list[Part]:
         return (Held(I.articulated(), Force.zero_like(I.mass)),), (), ()
 
     own = Loop(bodies, 2, NOTHING, reads=(BODY.at(0, "inertia"),), writes=(HELD_BLOCK.at(1, "held"),), scratch=True)
-
-    def nothing(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (jax.tree.map(lambda x: 0.0, _empty()),), (), ()
-
-    empty = Loop(nothing, 1, NOTHING, writes=(HELD_BLOCK.at(0, "held"),), scratch=True)
     return [
-        Part(joints, lambda plan: table(plan.row(np.arange(plan.n))), lambda model, *_: model.rows.armature),
+        Part(joints, Plan.every_row, lambda model, *_: model.rows.armature),
         Part(own, lambda plan: table(plan.body(plan.massive), plan.held[plan.massive])),
-        Part(empty, lambda plan: table(plan.held[plan.empty_held])),
+        fill(lambda plan: table(plan.held[plan.empty_held]), HELD_BLOCK.at(0, "held"), scratch=True),
     ]
-
-
-def _empty() -> Held:
-    return jax.tree.unflatten(HELD_BLOCK.at(0, "held").tree, [0.0] * HELD_BLOCK.size)
 
 
 def inward(rooted: bool) -> list[Part]:
@@ -124,9 +111,11 @@ def inward(rooted: bool) -> list[Part]:
         return Part(Loop(step, 3, NUMBER, reads=reads, writes=writes, scratch=True), turns, merges)
 
     own, trunk = HELD_BLOCK.at(0, "held"), HELD_BLOCK.at(1, "held")
-    put = Loop(lambda _, __, x: ((), x, ()), 2, NOTHING, reads=(own,), adds=(trunk,), scratch=True)
-    joined = Part(put, lambda plan: table(plan.held[plan.limbs], plan.passes_to[plan.limbs]))
-    return [swept(True), joined, swept(False)]
+
+    def limbs(plan: Plan) -> np.ndarray:
+        return table(plan.held[plan.limbs], plan.passes_to[plan.limbs])
+
+    return [swept(True), copy(limbs, reads=(own,), adds=(trunk,), scratch=True), swept(False)]
 
 
 def outward_rows(plan: Plan, rooted: bool) -> np.ndarray:
@@ -163,11 +152,7 @@ def _flag(condition: Any, like: Any) -> Any:
 
 def cleared() -> Part:
     """Sums at zero."""
-
-    def step(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (*SIDES * (Sums(*5 * (0.0,)),), *SIDES * (Norms(0.0, 0.0),)), (), ()
-
-    return Part(Loop(step, SIDES, NOTHING, writes=(*totals("sums"), *totals("norms")), scratch=True), Plan.totals)
+    return fill(Plan.totals, *totals("sums"), *totals("norms"), scratch=True)
 
 
 def judged(finishes: bool, coupled: bool, rigid: bool) -> Part:
@@ -198,9 +183,6 @@ def judged(finishes: bool, coupled: bool, rigid: bool) -> Part:
 def search_step(kinds: list[Kind]) -> Again:
     """Find the length of the step: the zero of the slope, by Newton's method within a bracket."""
 
-    def begin(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return SIDES * (Slope(0.0, 0.0),), (), ()
-
     def improve(_: tuple, __: tuple, reads: tuple) -> tuple:
         sums, norms = summed(reads[:SIDES]), summed(reads[SIDES : 2 * SIDES])
         alpha, low, high, m1, m2 = reads[-1]
@@ -212,10 +194,13 @@ def search_step(kinds: list[Kind]) -> Again:
         found = jnp.abs(s) <= SEARCH_SLOPE * norms.change
         return (_flag(~found, s), Search(jnp.where(found, alpha, to), low, high, m1, m2)), (), ()
 
-    start = Loop(begin, SIDES, NOTHING, writes=totals("slope"))
     reads = (*totals("slope"), *totals("norms"), fixed("search"))
     end = Loop(improve, SIDES, NOTHING, reads=reads, writes=(fixed("searching"), fixed("search")))
-    parts: list[Part | Again] = [Part(start, Plan.totals), *map(probe_constraints, kinds), Part(end, Plan.totals)]
+    parts: list[Part | Again] = [
+        fill(Plan.totals, *totals("slope")),
+        *map(probe_constraints, kinds),
+        Part(end, Plan.totals),
+    ]
     return Again(parts, fixed("searching").offset, SEARCH_STEPS)
 
 
@@ -234,25 +219,17 @@ def moved(finishes: bool) -> Part:
 
     reads = (ROW.at(0, "x"), ROW.at(0, "x_new"), fixed("search"), *((fixed("finishing"),) if finishes else ()))
     writes = (ROW.at(0, "x"), ROW.at(0, "alpha"))[: 1 + finishes]
-    return Part(Loop(step, 1, NOTHING, reads=reads, writes=writes), rows_of)
-
-
-def rows_of(plan: Plan) -> np.ndarray:
-    """A turn for every row."""
-    return table(plan.row(np.arange(plan.n)))
+    return Part(Loop(step, 1, NOTHING, reads=reads, writes=writes), Plan.every_row)
 
 
 def take_acceleration(of: str) -> Part:
     """Set the acceleration of the integrator to a field."""
-    loop = Loop(lambda _, __, x: (x, (), ()), 1, NOTHING, reads=(ROW.at(0, of),), writes=(ROW.at(0, "alpha"),))
-    return Part(loop, rows_of)
+    return copy(Plan.every_row, reads=(ROW.at(0, of),), writes=(ROW.at(0, "alpha"),))
 
 
 def at_rest() -> Part:
     """Set the motion of bases to zero."""
-    still = (Motion(ZERO3, ZERO3),) * 2
-    loop = Loop(lambda *_: (still, (), ()), 1, NOTHING, writes=(ROW.at(0, "a_new"), ROW.at(0, "change")))
-    return Part(loop, lambda plan: table(plan.base(np.arange(plan.n_trees))))
+    return fill(Plan.every_base, *ROW.of(0, "a_new", "change"))
 
 
 def count_round(finishes: bool) -> Part:
@@ -325,9 +302,6 @@ def newton(
     free = finishes and not every  # the last round is the only one
     rooted = not linked.swept  # links need the pivots of all rows
 
-    def begin(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (1.0, float(free), 0.0, float(free)), (), ()
-
     coupled = [k for k, _ in between]
     solved: list[Part | Again] = [*inward(rooted), *linked.swept, *outward(rooted)]
     if joins:
@@ -335,7 +309,7 @@ def newton(
     elif between:
         solved += conjugate_gradients(between, finishes, bool(linked.swept), linked.rigid)
     names = ("going", "finishing", "iterations", "converged")
-    start = Loop(begin, 0, NOTHING, writes=tuple(map(fixed, names)))
+    start = fill(once, *map(fixed, names), values=(1.0, float(free), 0.0, float(free)))
     parts: list[Part | Again] = [
         *unloaded(finishes),
         *linked.before,
@@ -356,5 +330,5 @@ def newton(
     ]
     rounds = Again(parts, fixed("going").offset, MAX_ROUNDS)
     looks = joined.find_touching_bodies(coupled) if joins else [unforced()] if between else []
-    first = [Part(start, once), *linked.begun, at_rest(), *looks]
+    first = [start, *linked.begun, at_rest(), *looks]
     return [*first, rounds, *([] if finishes and not free else [take_acceleration("x")])]

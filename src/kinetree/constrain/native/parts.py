@@ -7,13 +7,11 @@ import jax
 import numpy as np
 
 from kinetree._arrays import library
-from kinetree.lanes import Body, Loop, Repeat
+from kinetree.lanes import NOTHING, Body, Lane, Loop, Repeat, Slots
 from kinetree.model import Model
 
 from .plan import Plan
-from .tables import table
-
-__all__ = ["Again", "Known", "Part", "Parts", "body_of", "flat", "no_constants", "once", "stacked", "table"]
+from .tables import table as table
 
 
 class Known(NamedTuple):
@@ -41,6 +39,33 @@ class Part(NamedTuple):
     loop: Loop
     table: Callable[[Plan], np.ndarray]  # (turns, columns)
     constants: Callable[[Model, Plan, Known], Any] = no_constants  # a tree of arrays (turns,)
+
+
+def _columns(*places: Slots | Lane | None) -> int:
+    """How many columns a table needs to name these places."""
+    return 1 + max((p.column for p in places if p is not None and p.column is not None), default=-1)
+
+
+def fill(turns: Callable[[Any], np.ndarray], *slots: Slots, values: tuple | None = None, **options: Any) -> Part:
+    """Sets slots to known values, or to zero. `options` are those of a `Loop`."""
+    made = tuple(jax.tree.unflatten(s.tree, [0.0] * s.count) for s in slots) if values is None else values
+    columns = options.pop("columns", _columns(*slots, options.get("when")))
+    return Part(Loop(lambda *_: (made, (), ()), columns, NOTHING, writes=slots, **options), turns)
+
+
+def copy(turns: Callable[[Any], np.ndarray], **places: Any) -> Part:
+    """Puts what it reads, or gets as inputs, into slots, adds it to slots, or puts it out.
+
+    `places` are `reads` or `inputs`; `writes`, `adds` or `outputs`; and options of a `Loop`.
+    """
+    to = [name in places for name in ("writes", "adds", "outputs")]
+
+    def step(_: tuple, inputs: tuple, reads: tuple) -> tuple:
+        return tuple((*inputs, *reads) if chosen else () for chosen in to)
+
+    named = [p for x in ("reads", "inputs", "writes", "adds", "outputs") for p in places.get(x, ())]
+    columns = places.pop("columns", _columns(*named, places.get("when")))
+    return Part(Loop(step, columns, NOTHING, **places), turns)
 
 
 class Again(NamedTuple):

@@ -241,6 +241,22 @@ class Plan:
         """First slots of the bases of trees."""
         return self._rows + np.asarray(i, np.int64) * ROW.size
 
+    def every_row(self) -> np.ndarray:
+        """A turn for every row."""
+        return table(self.row(np.arange(self.n)))
+
+    def numbered_rows(self) -> np.ndarray:
+        """A turn for every row, with its number."""
+        return table(self.row(np.arange(self.n)), np.arange(self.n))
+
+    def every_base(self) -> np.ndarray:
+        """A turn for the base of every tree."""
+        return table(self.base(np.arange(self.n_trees)))
+
+    def without_bodies(self) -> np.ndarray:
+        """Bases, and rows that carry no body."""
+        return np.concatenate([self.every_base(), table(self.row(np.setdiff1d(np.arange(self.n), self.massive)))])
+
     def up(self, i: Any) -> Any:
         """First slots of the parents of rows."""
         i = np.asarray(i, np.int64)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Slots
+from kinetree.lanes import Lane, Loop, Slots, slot
 from kinetree.lanes.kept.once import Once
 from kinetree.model import Model
 
@@ -19,9 +19,9 @@ from .implicit import copy_rows, left_over, output_rows, solve_change
 from .kinds import Kind, contact, on_joint, pull_constraints, report_contact_forces
 from .linked import frame_parts, length_parts, link_kinds, linked_parts, pulling_parts
 from .looking import near_tests, placed_shapes
-from .memory import NOTHING, NUMBER, ROW, fixed
+from .memory import NUMBER, ROW, fixed
 from .newton import newton
-from .parts import Again, Part, once, table
+from .parts import Again, Part, copy, fill, once, table
 from .plan import Plan
 from .recalled import CLOSED_FORMS, read_points
 from .recalled import telling as telling_motions
@@ -78,22 +78,21 @@ Q, QD = range(2)
 
 def copy_input(array: int, to: str) -> Part:
     """Put an input of the rows into their slots."""
+    return copy(_given_rows, writes=(ROW.at(0, to),), inputs=(Lane(array, 1),))
 
-    def step(_: tuple, inputs: tuple, __: tuple) -> tuple:
-        return inputs, (), ()
 
-    loop = Loop(step, 2, NOTHING, writes=(ROW.at(0, to),), inputs=(Lane(array, 1),))
-    return Part(loop, lambda plan: table(plan.row(plan.columns[1]), np.arange(len(plan.columns[1]))))
+def _given_rows(plan: Plan) -> np.ndarray:
+    """Rows that are inputs, with their columns."""
+    return table(plan.row(plan.columns[1]), np.arange(len(plan.columns[1])))
 
 
 def coordinates(array: int) -> Part:
     """Put q into its slots."""
 
-    def step(_: tuple, inputs: tuple, __: tuple) -> tuple:
-        return inputs, (), ()
+    def turns(plan: Plan) -> np.ndarray:
+        return table(plan.q + plan.columns[0], np.arange(len(plan.columns[0])))
 
-    loop = Loop(step, 2, NOTHING, writes=(Slots(0, 0, NUMBER),), inputs=(Lane(array, 1),))
-    return Part(loop, lambda plan: table(plan.q + plan.columns[0], np.arange(len(plan.columns[0]))))
+    return copy(turns, writes=(slot(0),), inputs=(Lane(array, 1),))
 
 
 def following() -> Part:
@@ -122,8 +121,7 @@ def following() -> Part:
 
 def at_rest() -> Part:
     """Set velocities and forces of rows to zero."""
-    loop = Loop(lambda *_: ((0.0, 0.0), (), ()), 1, NOTHING, writes=(ROW.at(0, "qd"), ROW.at(0, "x")))
-    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))))
+    return fill(Plan.every_row, *ROW.of(0, "qd", "x"))
 
 
 def set_guess(quaternions: bool, warm: int | None) -> Part:
@@ -137,8 +135,7 @@ def set_guess(quaternions: bool, warm: int | None) -> Part:
     reads = (ROW.at(0, "shift"),) if quaternions and warm is not None else ()
     inputs = () if warm is None else (Lane(warm, 1),)
     loop = Loop(step, 2, NUMBER, reads=reads, writes=(ROW.at(0, "x"),), inputs=inputs)
-    rows = lambda plan: table(plan.row(plan.columns[1]), np.arange(len(plan.columns[1])))  # noqa: E731
-    return Part(loop, rows, lambda model, plan, known: model.rows.slide[plan.columns[1]])
+    return Part(loop, _given_rows, lambda model, plan, known: model.rows.slide[plan.columns[1]])
 
 
 def kinds_of(features: Features) -> list[Kind]:
@@ -234,19 +231,11 @@ def softening_parts(features: Features) -> list[Part]:
 def pull_all(kinds: list[Kind], features: Features) -> list[Part]:
     """The forces of constraints, on rows and joints."""
 
-    def clear(_: tuple, __: tuple, ___: tuple) -> tuple:
-        return (*6 * (0.0,), 0.0), (), ()
+    def bare(plan: Plan) -> np.ndarray:
+        return np.concatenate([plan.every_base(), plan.every_row()])
 
-    force = ROW.at(0, "force")
-    six = tuple(force._replace(offset=force.offset + k, tree=NUMBER) for k in range(6))
-    bare = Loop(clear, 1, NOTHING, writes=(*six, ROW.at(0, "push")))
-    parts = [
-        Part(
-            bare, lambda plan: table(np.concatenate([plan.base(np.arange(plan.n_trees)), plan.row(np.arange(plan.n))]))
-        )
-    ]
     before, after = pulling_parts(features.linking)
-    return [*parts, *before, *map(pull_constraints, kinds), *after]
+    return [fill(bare, *ROW.of(0, "force", "push")), *before, *map(pull_constraints, kinds), *after]
 
 
 def output_solution(quaternions: bool) -> Part:
@@ -269,12 +258,8 @@ def output_solution(quaternions: bool) -> Part:
 
 def output_counts(array: int) -> Part:
     """Iterations and convergence."""
-
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        return (), (), reads
-
-    ends = tuple(Lane(array, None, k) for k in range(2))
-    return Part(Loop(step, 0, NOTHING, reads=(fixed("iterations"), fixed("converged")), outputs=ends), once)
+    reads = (fixed("iterations"), fixed("converged"))
+    return copy(once, reads=reads, outputs=tuple(Lane(array, None, k) for k in range(2)))
 
 
 def contact_parts(v: ConstraintVariant) -> list[Part]:

@@ -16,8 +16,8 @@ from kinetree.model.tendons import Tendons
 from kinetree.spatial import Force, Quaternion, Vec3
 
 from .kinematics import point_rates
-from .memory import NOTHING, NUMBER, PLACEMENT, ROW, ZERO3, fixed
-from .parts import Known, Part, table
+from .memory import NUMBER, PLACEMENT, ROW, ZERO3, fixed
+from .parts import Known, Part, fill, table
 from .plan import Plan
 from .span_plan import LINE, SPOT, WAY, Spans, WrapKind
 from .string_lengths import number, split
@@ -160,7 +160,6 @@ def line_drifts() -> Part:
 
 def entries() -> list[Part]:
     """Find the entries of rows: the change of length of tendons."""
-    clear = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(number(0),))
 
     def step(sign: Any, _: tuple, reads: tuple) -> tuple:
         end, pull, S, base = reads
@@ -181,6 +180,6 @@ def entries() -> list[Part]:
         return table(places(plan), spans_of(plan).line(at.line), *_carriers(plan, at.row))
 
     return [
-        Part(clear, lambda plan: table(np.unique(places(plan)))),
+        fill(lambda plan: table(np.unique(places(plan))), number(0)),
         Part(loop, turns, lambda model, plan, known: spans_of(plan).paths.sign),
     ]

@@ -15,8 +15,8 @@ from kinetree.spatial import Quaternion, Vec3
 from .actuators import MOTOR, ActuatorSlots, Motor, clip, driven, motor_of, motors, unbounded, wires, within, written
 from .drive_plan import DriveGroup
 from .kinematics import at_q
-from .memory import NOTHING, NUMBER, fixed
-from .parts import Known, Part, table
+from .memory import NUMBER, fixed
+from .parts import Known, Part, fill, table
 from .plan import Plan
 from .string_lengths import split
 from .string_plan import STRING
@@ -63,9 +63,11 @@ def ball_lengths(is_free: bool) -> Part:
 
 def clear_string_forces() -> Part:
     """No force yet."""
-    fields = ("push", "drawn", "taken")
-    loop = Loop(lambda *_: ((0.0,) * 3, (), ()), 1, NOTHING, writes=tuple(STRING.at(0, f) for f in fields))
-    return Part(loop, lambda plan: plan.strings.every(np.unique(plan.strings.motors.strings)))
+
+    def turns(plan: Plan) -> np.ndarray:
+        return plan.strings.every(np.unique(plan.strings.motors.strings))
+
+    return fill(turns, *STRING.of(0, "push", "drawn", "taken"))
 
 
 def _strings(plan: Any, numbers: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from kinetree.spatial import Quaternion, Vec3
 from ..joint_groups import sliding_axes, turn_from_rest
 from .kinematics import at_q
 from .memory import NOTHING, NUMBER, ROW, ZERO3
-from .parts import Known, Part, table
+from .parts import Known, Part, copy, fill, table
 from .plan import Plan
 from .string_plan import STRING
 
@@ -30,9 +30,7 @@ def split(x: Any) -> tuple:
 
 def clear_lengths() -> Part:
     """Set length and motion to zero."""
-    fields = ("length", "velocity", "a", "bend")
-    loop = Loop(lambda *_: ((0.0,) * 4, (), ()), 1, NOTHING, writes=tuple(STRING.at(0, f) for f in fields))
-    return Part(loop, lambda plan: plan.strings.every())
+    return fill(lambda plan: plan.strings.every(), *STRING.of(0, "length", "velocity", "a", "bend"))
 
 
 def fixed_tendons() -> Part:
@@ -192,7 +190,6 @@ def tied_tendons() -> list[Part]:
 
 def branch_entries() -> Part:
     """Branches of tendons have some of their entries."""
-    loop = Loop(lambda _, __, x: (x, (), ()), 2, NOTHING, reads=(number(1),), writes=(number(0),))
 
     def turns(plan: Plan) -> np.ndarray:
         s = plan.strings
@@ -203,7 +200,7 @@ def branch_entries() -> Part:
         ]
         return table(*np.array(found, np.int64).reshape(-1, 2).T)
 
-    return Part(loop, turns)
+    return copy(turns, reads=(number(1),), writes=(number(0),))
 
 
 def string_rates() -> Part:

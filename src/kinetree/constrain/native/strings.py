@@ -21,7 +21,7 @@ from ..weights import inverse_weights
 from .joints import BOUND, LOSS, Loss, SoftLimit, Softness, soft_row
 from .kinds import Kind, of_one_number
 from .memory import LIMIT, NOTHING, ROW, Norms, fixed, total
-from .parts import Known, Part, table
+from .parts import Known, Part, copy, fill, table
 from .plan import Plan
 from .string_lengths import number, split
 from .string_plan import STRING
@@ -233,15 +233,12 @@ def _resistance(model: Model, plan: Plan, known: Known) -> tuple:
 
 def stiffen_links() -> Part:
     """Set the stiffness of links to that of their strings."""
-    reads, writes = (STRING.at(0, "stiff"),), (number(1),)
-    copied = Loop(lambda _, __, x: (x, (), ()), 2, NOTHING, reads=reads, writes=writes)
 
     def turns(plan: Plan) -> np.ndarray:
-        return table(
-            plan.strings.string(plan.strings.linked), plan.links.stiffness(np.arange(len(plan.strings.linked)))
-        )
+        linked = plan.strings.linked
+        return table(plan.strings.string(linked), plan.links.stiffness(np.arange(len(linked))))
 
-    return Part(copied, turns)
+    return copy(turns, reads=(STRING.at(0, "stiff"),), writes=(number(1),))
 
 
 def spread_string_forces() -> Part:
@@ -267,14 +264,14 @@ def spread_string_forces() -> Part:
 
 def move_strings(inertial: bool) -> list[Part]:
     """Find the accelerations of strings for the new x; their inertia counts in the norm of the step."""
-    still = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(STRING.at(0, "a_new"),), scratch=True)
+    still = fill(_linked, STRING.at(0, "a_new"), scratch=True)
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         return (), (reads[0] * reads[1],), ()
 
     reads = (number(1), ROW.at(2, "x_new"))
     summed = Loop(step, 3, NOTHING, reads=reads, adds=(STRING.at(0, "a_new"),), scratch=True)
-    parts = [Part(still, _linked), Part(summed, lambda plan: plan.strings.entries(plan.row, plan.strings.linked))]
+    parts = [still, Part(summed, lambda plan: plan.strings.entries(plan.row, plan.strings.linked))]
     if not inertial:
         return parts
 

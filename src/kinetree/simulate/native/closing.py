@@ -14,24 +14,15 @@ from kinetree.constrain.native.kinematics import at_q, rows_apart
 from kinetree.constrain.native.linked import linked_parts, loop_parts
 from kinetree.constrain.native.memory import NOTHING, ROW, fixed
 from kinetree.constrain.native.newton import at_rest, inward, outward, unloaded
-from kinetree.constrain.native.parts import Again, Part, once, table
+from kinetree.constrain.native.parts import Again, Part, copy, fill, once, table
 from kinetree.constrain.native.plan import Plan
 from kinetree.constrain.native.programs import following
 from kinetree.constrain.native.programs import outward as placed
-from kinetree.lanes import Loop, Slots
+from kinetree.lanes import Loop
 
 from .moves import Moves
 
 CLOSING_STEPS = 2  # Newton steps; each squares the error of a step in time
-
-
-def _rows(plan: Plan) -> np.ndarray:
-    return table(plan.row(np.arange(plan.n)))
-
-
-def _clear_field(slots: Slots) -> Part:
-    """Set a field of all rows to zero."""
-    return Part(Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(slots,)), _rows)
 
 
 def _move_q(m: Moves) -> Part:
@@ -52,8 +43,7 @@ def _move_q(m: Moves) -> Part:
 
 def _project_qd() -> Part:
     """Project qd along the loops."""
-    loop = Loop(lambda _, __, x: ((), x, ()), 1, NOTHING, reads=(ROW.at(0, "x_new"),), adds=(ROW.at(0, "qd"),))
-    return Part(loop, _rows)
+    return copy(Plan.every_row, reads=(ROW.at(0, "x_new"),), adds=(ROW.at(0, "qd"),))
 
 
 def closing(f: Features, moves: list[Moves]) -> list[Part | Again]:
@@ -63,7 +53,7 @@ def closing(f: Features, moves: list[Moves]) -> list[Part | Again]:
     follows = "mimics" in f.linking.lengths
     bare = Linking(("mimics",) if follows else (), loops=f.linking.loops, following=f.linking.following)
     linked = linked_parts(bare, False, True, "motion")
-    start = Loop(lambda *_: ((float(CLOSING_STEPS),), (), ()), 0, NOTHING, writes=(fixed("going"),))
+    start = fill(once, fixed("going"), values=(float(CLOSING_STEPS),))
     done = Loop(lambda *_: ((), (-1.0,), ()), 0, NOTHING, adds=(fixed("going"),))
     steps: list[Part | Again] = [
         *([following()] if follows else []),
@@ -72,7 +62,7 @@ def closing(f: Features, moves: list[Moves]) -> list[Part | Again]:
         *placed(f.quaternions),
         *loop_parts(f.linking),
         *kinematics.bodies(),
-        _clear_field(ROW.at(0, "b")),
+        fill(Plan.every_row, ROW.at(0, "b")),
         *unloaded(False),
         *linked.before,
         *linked.after,
@@ -83,5 +73,5 @@ def closing(f: Features, moves: list[Moves]) -> list[Part | Again]:
         *map(_move_q, moves),
         Part(done, once),
     ]
-    last = [_clear_field(of_pivot(0, "u")), *correct_solution(False, "change"), *outward(False), _project_qd()]
-    return [Part(start, once), Again(steps, fixed("going").offset, CLOSING_STEPS, uniform=True), *last]
+    last = [fill(Plan.every_row, of_pivot(0, "u")), *correct_solution(False, "change"), *outward(False), _project_qd()]
+    return [start, Again(steps, fixed("going").offset, CLOSING_STEPS, uniform=True), *last]

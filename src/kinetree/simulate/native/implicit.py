@@ -23,7 +23,7 @@ from kinetree.constrain.fluid import drag
 from kinetree.constrain.native.fluid import BOX, box_constants, in_box, rows_of_boxes
 from kinetree.constrain.native.kinematics import rows_apart
 from kinetree.constrain.native.memory import BODY, FORCE, MOTION, NOTHING, NUMBER, ROW, ZERO3, fixed
-from kinetree.constrain.native.parts import Part, table
+from kinetree.constrain.native.parts import Part, fill, table
 from kinetree.lanes import Loop, Memory, Slots
 from kinetree.model import Model
 from kinetree.spatial import Force, Inertia, Motion, Vec3
@@ -109,19 +109,9 @@ def gyroscopic(inertia: Inertia, I: Matrix, v: Motion) -> Matrix:
 # -- what there is at the start of a step -----------------------------------------------------------------------------
 
 
-def _still() -> Motion:
-    return Motion(ZERO3, ZERO3)
-
-
 def _nothing() -> Part:
     """No terms, of rows that have some and those that have none."""
-    empty = jax.tree.map(lambda _: 0.0, MATRIX)
-    loop = Loop(lambda *_: ((_still(), _still(), empty), (), ()), 1, NOTHING, writes=_own(0, "m", "n", "B"))
-    return Part(loop, lambda plan: table(plan.sloped(plan.sloped_rows)))
-
-
-def _own(column: int, *names: str) -> tuple[Slots, ...]:
-    return tuple(SLOPED.at(column, name) for name in names)
+    return fill(lambda plan: table(plan.sloped(plan.sloped_rows)), *SLOPED.of(0, "m", "n", "B"))
 
 
 def _apart(name: str, count: int) -> tuple[Slots, ...]:
@@ -164,7 +154,7 @@ def _bodies() -> Part:
         inertia, v = reads
         return (gyroscopic(inertia, rows_of_inertia(inertia), v),), (), ()
 
-    loop = Loop(step, 3, NOTHING, reads=(BODY.at(1, "inertia"), ROW.at(0, "v")), writes=_own(2, "B"))
+    loop = Loop(step, 3, NOTHING, reads=(BODY.at(1, "inertia"), ROW.at(0, "v")), writes=SLOPED.of(2, "B"))
 
     def turns(plan: Any) -> np.ndarray:
         rows = plan.turning_rows[np.isin(plan.turning_rows, plan.massive)]
@@ -205,7 +195,7 @@ def _boxes() -> Part:
         return (), (tuple(Force(Vec3(*r[:3]), Vec3(*r[3:])) for r in rows),), ()
 
     reads = (ROW.at(0, "pose"), ROW.at(0, "v"))
-    loop = Loop(step, 2, jax.tree.structure(BOX), reads=reads, adds=_own(1, "B"))
+    loop = Loop(step, 2, jax.tree.structure(BOX), reads=reads, adds=SLOPED.of(1, "B"))
     return Part(
         loop, lambda plan: table(plan.row(rows_of_boxes(plan)), plan.sloped(rows_of_boxes(plan))), box_constants
     )
@@ -233,21 +223,20 @@ def _weighed() -> list[Part]:
         return (above + S * alpha, none, Force(ZERO3, ZERO3)), (), ()
 
     reads = (SLOPED.at(0, "da"), ROW.at(1, "S"), ROW.at(1, "alpha"))
-    out = Loop(along, 3, NOTHING, reads=reads, writes=_own(2, "da", "I", "p"))
-    rest = Loop(lambda *_: ((_still(), _still()), (), ()), 1, NOTHING, writes=_own(0, "dv", "da"))
+    out = Loop(along, 3, NOTHING, reads=reads, writes=SLOPED.of(2, "da", "I", "p"))
 
     def body(_: tuple, __: tuple, reads: tuple) -> tuple:
         inertia, a = reads
         return (rows_of_inertia(inertia), -(inertia @ a)), (), ()
 
-    own = Loop(body, 2, NOTHING, reads=(BODY.at(0, "inertia"), SLOPED.at(1, "da")), writes=_own(1, "I", "p"))
+    own = Loop(body, 2, NOTHING, reads=(BODY.at(0, "inertia"), SLOPED.at(1, "da")), writes=SLOPED.of(1, "I", "p"))
 
     def massive(plan: Any) -> np.ndarray:
         rows = plan.massive[np.isin(plan.massive, plan.sloped_rows)]
         return table(plan.body(rows), plan.sloped(rows))
 
     return [
-        Part(rest, lambda plan: table(plan.sloped_base(np.arange(plan.n_trees)))),
+        fill(lambda plan: table(plan.sloped_base(np.arange(plan.n_trees))), *SLOPED.of(0, "dv", "da")),
         Part(out, lambda plan: table(plan.sloped_up(_rows(plan)), plan.row(_rows(plan)), plan.sloped(_rows(plan)))),
         Part(own, massive),
     ]
@@ -267,8 +256,8 @@ def _inward(loaded: bool) -> Part:
         left = _without(I, scaled, by_a), _without(across, scaled, by_v), p + scaled * u
         return (by_a, by_v, u, d_inverse), left, ()
 
-    reads = (*_own(2, "I", "B", "p", "m", "n"), *(ROW.at(1, f) for f in ("S", "alpha", "load")), fixed("h"))
-    writes, adds = _own(2, "by_a", "by_v", "u", "d_inverse"), _own(0, "I", "B", "p")
+    reads = (*SLOPED.of(2, "I", "B", "p", "m", "n"), *(ROW.at(1, f) for f in ("S", "alpha", "load")), fixed("h"))
+    writes, adds = SLOPED.of(2, "by_a", "by_v", "u", "d_inverse"), SLOPED.of(0, "I", "B", "p")
     loop = Loop(step, 3, NUMBER, reads=reads, writes=writes, adds=adds)
 
     def turns(plan: Any) -> np.ndarray:
@@ -286,9 +275,9 @@ def _outward() -> Part:
         alpha = (u - da.dot(by_a) - dv.dot(by_v)) * d_inverse
         return (alpha, dv + S * (h * alpha), da + (S + n * h) * alpha + dv.cross(m)), (), ()
 
-    own = _own(2, "by_a", "by_v", "u", "d_inverse", "m", "n")
-    reads = (*_own(0, "dv", "da"), *own, ROW.at(1, "S"), fixed("h"))
-    loop = Loop(step, 3, NOTHING, reads=reads, writes=(ROW.at(1, "alpha"), *_own(2, "dv", "da")))
+    own = SLOPED.of(2, "by_a", "by_v", "u", "d_inverse", "m", "n")
+    reads = (*SLOPED.of(0, "dv", "da"), *own, ROW.at(1, "S"), fixed("h"))
+    loop = Loop(step, 3, NOTHING, reads=reads, writes=(ROW.at(1, "alpha"), *SLOPED.of(2, "dv", "da")))
     return Part(loop, lambda plan: table(plan.sloped_up(_rows(plan)), plan.row(_rows(plan)), plan.sloped(_rows(plan))))
 
 

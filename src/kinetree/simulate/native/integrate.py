@@ -13,7 +13,7 @@ import numpy as np
 from kinetree.constrain.native.actuators import ACTIVATION
 from kinetree.constrain.native.kinematics import at_q, rows_apart
 from kinetree.constrain.native.memory import NOTHING, NUMBER, fixed
-from kinetree.constrain.native.parts import Part, once, table
+from kinetree.constrain.native.parts import Part, fill, once, table
 from kinetree.lanes import Loop, Memory, Slots
 
 from .moves import Moves
@@ -142,8 +142,7 @@ def end_stages(m: Moves) -> Part:
 
 def first_stage() -> Part:
     """Four stages are to be done."""
-    loop = Loop(lambda *_: ((float(STAGES),), (), ()), 0, NOTHING, writes=(fixed("stages"),))
-    return Part(loop, once)
+    return fill(once, fixed("stages"), values=(float(STAGES),))
 
 
 def share_and_weight() -> Part:

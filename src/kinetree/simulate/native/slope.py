@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinetree.constrain.native import kinematics
+from kinetree.constrain.native import Plan, kinematics
 from kinetree.constrain.native.binding import Native, constants_of, starting, tables_of
 from kinetree.constrain.native.implicit import copy_rows, left_over, left_over_of_step, solve_change
 from kinetree.constrain.native.linked import linked_parts
 from kinetree.constrain.native.memory import NOTHING, ROW
-from kinetree.constrain.native.parts import Again, Part, table
+from kinetree.constrain.native.newton import take_acceleration
+from kinetree.constrain.native.parts import Again, Part
 from kinetree.constrain.native.programs import (
     between_of,
     coordinates,
@@ -85,23 +86,17 @@ def _end(v: StepVariant) -> Native:
         *move_followers(v),
     ]
     shift = [*kinematics.shifts(), shift_accelerations(1.0)] if turned else []
-    alpha = copy_rows(4, "alpha") if v.finishes else _same("x", "alpha")
+    alpha = copy_rows(4, "alpha") if v.finishes else take_acceleration("x")
     back = [shift_accelerations(-1.0)] if turned else []
     return Native.of(
         "step_end", [counting(), *begin, *shift, alpha, *back, *end_of_step(v), output_state(ENDS)], 4 + v.finishes, 1
     )
 
 
-def _same(field: str, to: str) -> Part:
-    loop = Loop(lambda _, __, x: (x, (), ()), 1, NOTHING, reads=(ROW.at(0, field),), writes=(ROW.at(0, to),))
-    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))))
-
-
 def _loaded(v: StepVariant, back: bool) -> Native:
     """B⁻¹ (s + L y) of two changes, with B = H + L of an integrator with loads L; or B⁻¹ o, and L B⁻¹ o."""
     v = v._replace(external=False)
     first, inputs = len(v.inputs), 1 if back else 2
-    rows = lambda plan: table(plan.row(np.arange(plan.n)), np.arange(plan.n))  # noqa: E731
 
     def force(_: tuple, given: tuple, load: tuple) -> tuple:
         return (given[0] if back else given[0] + load[0] * given[1],), (), ()
@@ -116,7 +111,8 @@ def _loaded(v: StepVariant, back: bool) -> Native:
         ended, 2, NOTHING, reads=(ROW.at(0, "x_new"), load), outputs=tuple(Lane(k, 1) for k in range(3 - inputs))
     )
     change = solve_change([], [], linked_parts(v.features.linking, True, False), False, True)
-    parts = [*copy_inputs(v), *drive_parts(v), Part(start, rows), *change, Part(end, rows)]
+    ends = Part(start, Plan.numbered_rows), Part(end, Plan.numbered_rows)
+    parts = [*copy_inputs(v), *drive_parts(v), ends[0], *change, ends[1]]
     return Native.of(f"step_loaded{'_back' * back}", parts, first + inputs, 3 - inputs)
 
 

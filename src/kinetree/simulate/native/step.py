@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinetree.constrain.native import kinematics, site_actuators, string_actuators, strings
+from kinetree.constrain.native import Plan, kinematics, site_actuators, string_actuators, strings
 from kinetree.constrain.native import not_served as not_solved
 from kinetree.constrain.native.actuators import ACTIVATION, advance_activations, bounded, driving
 from kinetree.constrain.native.adhesion import adhesion_parts
@@ -14,7 +14,7 @@ from kinetree.constrain.native.drive_plan import DriveGroup, drives_of, is_range
 from kinetree.constrain.native.drive_plan import kinds_of as kinds_of_actuators
 from kinetree.constrain.native.features import Features, features_of
 from kinetree.constrain.native.memory import NOTHING, NUMBER, ROW, fixed
-from kinetree.constrain.native.parts import Again, Part, once, table
+from kinetree.constrain.native.parts import Again, Part, copy, once, table
 from kinetree.constrain.native.programs import (
     constraint_parts,
     coordinates,
@@ -28,7 +28,7 @@ from kinetree.constrain.native.programs import (
 )
 from kinetree.dynamics.firmness import is_firm
 from kinetree.dynamics.schedules.lane_algorithm import LaneAlgorithm
-from kinetree.lanes import Lane, Loop, Slots
+from kinetree.lanes import Lane, Loop, slot
 from kinetree.lanes.kept.once import Once
 from kinetree.model import DEFAULT_STEPPING, Model
 
@@ -141,19 +141,16 @@ def counting() -> Part:
 
 def copy_time(array: int) -> Part:
     """Put the input `time` into its slot."""
-    loop = Loop(lambda _, x, __: (x, (), ()), 0, NOTHING, writes=(fixed("time"),), inputs=(Lane(array, None, 0),))
-    return Part(loop, once)
+    return copy(once, writes=(fixed("time"),), inputs=(Lane(array, None, 0),))
 
 
 def fetch_input(array: int, to: Any) -> Part:
     """An input, put into slots that `to(plan)` names, one for each column."""
-    loop = Loop(lambda _, x, __: (x, (), ()), 2, NOTHING, writes=(Slots(0, 0, NUMBER),), inputs=(Lane(array, 1),))
-    return Part(loop, lambda plan: table(to(plan), np.arange(len(to(plan)))))
+    return copy(lambda plan: table(to(plan), np.arange(len(to(plan)))), writes=(slot(0),), inputs=(Lane(array, 1),))
 
 
 def output_state(names: tuple[str, ...], array: int = 0) -> Part:
     """Output parts of the state; "alpha" is the acceleration of the integrator, for all rows."""
-    loop = Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(Slots(0, 0, NUMBER),), outputs=(Lane(array, 1),))
 
     def turns(plan: Any) -> np.ndarray:
         rows = plan.row(plan.columns[1])
@@ -168,7 +165,7 @@ def output_state(names: tuple[str, ...], array: int = 0) -> Part:
         every = np.concatenate([slots[name] for name in names])
         return table(every, np.arange(len(every)))
 
-    return Part(loop, turns)
+    return copy(turns, reads=(slot(0),), outputs=(Lane(array, 1),))
 
 
 def clear_rows() -> Part:
@@ -183,7 +180,7 @@ def clear_rows() -> Part:
     def damping(model: Model, *_: Any) -> Any:
         return 0.0 if model.passive is None else model.passive.damping
 
-    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))), damping)
+    return Part(loop, Plan.every_row, damping)
 
 
 def shift_accelerations(sign: float, field: str = "x") -> Part:
@@ -193,7 +190,7 @@ def shift_accelerations(sign: float, field: str = "x") -> Part:
         return (), (sign * slide * reads[0],), ()
 
     loop = Loop(step, 1, NUMBER, reads=(ROW.at(0, "shift"),), adds=(ROW.at(0, field),))
-    return Part(loop, lambda plan: table(plan.row(np.arange(plan.n))), lambda model, *_: model.rows.slide)
+    return Part(loop, Plan.every_row, lambda model, *_: model.rows.slide)
 
 
 def step_done() -> Part:
