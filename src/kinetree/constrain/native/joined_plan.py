@@ -13,7 +13,7 @@ from kinetree.lanes import Memory
 
 from .links import carrying
 from .memory import HELD, MOTION, ROW, ZERO3
-from .tables import table
+from .tables import SlotBlocks, table
 
 WIDTH = 6  # rows of a group
 WORKS, BLOCKS = "eliminations", "blocks"  # Lists of a step: eliminations that change something, and filled blocks.
@@ -109,7 +109,8 @@ class Joined:
     def place_matrix(self, at: int) -> int:
         """Place all other slots. Returns the end."""
         self._joins, at = at, at + len(self.couples) * JOIN.size
-        self._solution, at = at, at + len(self.groups) * SOLUTION.size
+        self.solution = SlotBlocks(at, SOLUTION.size, len(self.groups))
+        at = self.solution.end
         self._nowhere, at = at, at + NOWHERE * CELL.size
         self._cell = {cell: at + k * CELL.size for k, cell in enumerate(self._cells)}
         return at + len(self._cells) * CELL.size
@@ -123,10 +124,6 @@ class Joined:
             [self._number[(b, a) if s else (a, b)] for (a, b), s in zip(pairs, swapped, strict=True)], np.int64
         )
         return self._joins + number * JOIN.size, self._flags + number * TOUCHES.size, swapped.astype(float)
-
-    def solution(self, group: Any) -> Any:
-        """First slots of groups."""
-        return self._solution + np.asarray(group, np.int64) * SOLUTION.size
 
     def _own(self, rows: Any) -> list[int]:
         """The slot of each row's own number in the solution of its group."""

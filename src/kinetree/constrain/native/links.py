@@ -11,7 +11,7 @@ import numpy as np
 from kinetree.lanes import Memory
 
 from .memory import FORCE
-from .tables import table
+from .tables import SlotBlocks, table
 
 WIDTH = 3  # links in a group: a turn of a loop costs more than its computation
 MAX_LINKS = 120  # links of a model that lanes serve; K is dense if all hang from one body
@@ -58,7 +58,8 @@ class Links:
         self.count = sum(bool(t.ends or t.joints) for t in touches)
         self._soft = [float(not t.rigid) for t in touches]
         self.groups = in_groups(touches) if self.count <= MAX_LINKS else []  # lanes do not serve more links
-        self._first, at = at, at + GROUP.size * len(self.groups)
+        self.group = SlotBlocks(at, GROUP.size, len(self.groups))
+        at = self.group.end
         self._sweeps: list[tuple[int, ...]] = []  # group, row, carrier, carrier afterwards
         self._ends: dict[tuple[int, int], int] = {}
         self._v: dict[tuple[int, int], int] = {}
@@ -106,10 +107,6 @@ class Links:
         return at
 
     # -- slots --------------------------------------------------------------------------------------------------------
-
-    def group(self, number: Any) -> Any:
-        """First slots of groups."""
-        return self._first + np.asarray(number, np.int64) * GROUP.size
 
     def stiffness(self, link: Any) -> Any:
         """Slots of the stiffness of links."""

@@ -1,7 +1,7 @@
 """The memory of one world in the native body: blocks of slots for rows, bodies, points of contact, and joint limits.
 
 All spatial quantities are in world axes, about a point of the tree that they belong to: sweeps then need no transforms.
-Each tree has a block of its own before the rows, its base. Blocks lie one after the other; tables name their first
+Each tree has a block of its own before the rows, its base. SlotBlocks lie one after the other; tables name their first
 slots. Values that all loops share (`GLOBAL`) have fixed slots.
 """
 

@@ -37,7 +37,7 @@ from .memory import (
 from .near import placed_at
 from .pair_plan import PairFacts, PairLoop, loops_of_pairs
 from .string_plan import Strings
-from .tables import table
+from .tables import SlotBlocks, table
 
 
 class Plan:
@@ -137,21 +137,18 @@ class Plan:
 
     def _blocks(self) -> None:
         """First slots of all blocks."""
-        at = GLOBAL.size + SIDES * TOTAL.size
-        self.q = at
-        at += self.nq
-        self._rows = at
-        at += (self.n_trees + self.n) * ROW.size
-        self._bodies = at
-        at += len(self.massive) * BODY.size
-        at = self._share_held(at)
-        self._acts = at
-        at += ACTS.size * sum(map(self.n_points, self.pairs))
-        self._limits = at
-        self._limit = LIMIT.size + (kept_forces(1, False) if self.world.noslip else 0)
-        at += self._limit * (len(self.limits) + len(self.has.loss))
-        self._replies = at
-        at += REPLY.size * (self.n_trees + self.n) if self.coupled_dims else 0
+        self.q = GLOBAL.size + SIDES * TOTAL.size
+        self.base = SlotBlocks(self.q + self.nq, ROW.size, self.n_trees)  # the bases of trees
+        self.row = SlotBlocks(self.base.end, ROW.size, self.n)
+        self._body = SlotBlocks(self.row.end, BODY.size, len(self.massive))
+        at = self._share_held(self._body.end)
+        self.acts = SlotBlocks(at, ACTS.size, sum(map(self.n_points, self.pairs)))  # the stiffness of points of contact
+        limit = LIMIT.size + (kept_forces(1, False) if self.world.noslip else 0)
+        self.limit = SlotBlocks(self.acts.end, limit, len(self.limits) + len(self.has.loss))  # then friction losses
+        self.reply = SlotBlocks(
+            self.limit.end + REPLY.size * self.n_trees, REPLY.size, self.n
+        )  # −1, −2, … are the bases
+        at = self.reply.end if self.coupled_dims else self.limit.end
         strung, tied = self.strings.touches(), self.frames.touches()
         self.links = Links(self.parent, [*strung, *tied, *self.rigid.touches()], self.strings.place(at))
         at = self.rigid.place(self.frames.place(self.links.end, len(strung)), len(strung) + len(tied))
@@ -173,7 +170,7 @@ class Plan:
         return joined if joined.served else None
 
     def more_blocks(self, at: int) -> int:
-        """Blocks of a larger plan, from here on. Returns their end."""
+        """SlotBlocks of a larger plan, from here on. Returns their end."""
         return at
 
     # -- rows ---------------------------------------------------------------------------------------------------------
@@ -183,13 +180,9 @@ class Plan:
         """All rows, level by level, so that neighbouring turns rarely wait for each other's results."""
         return np.argsort(self.structure.tree.depth, kind="stable")
 
-    def row(self, i: Any) -> Any:
-        """First slots of rows. The bases of the trees come before the first row, see `up`."""
-        return self._rows + (self.n_trees + np.asarray(i, np.int64)) * ROW.size
-
     def number_of_row(self, slot: Any) -> Any:
         """The rows that have these first slots."""
-        return (np.asarray(slot, np.int64) - self._rows) // ROW.size - self.n_trees
+        return (np.asarray(slot, np.int64) - self.row.first) // ROW.size
 
     @cached_property
     def partner(self) -> np.ndarray:
@@ -237,10 +230,6 @@ class Plan:
         """All parts of the sums, in one turn. They come after the slots that all loops share."""
         return table(*(GLOBAL.size + side * TOTAL.size + np.zeros(1, np.int64) for side in range(SIDES)))
 
-    def base(self, i: Any) -> Any:
-        """First slots of the bases of trees."""
-        return self._rows + np.asarray(i, np.int64) * ROW.size
-
     def every_row(self) -> np.ndarray:
         """A turn for every row."""
         return table(self.row(np.arange(self.n)))
@@ -265,7 +254,7 @@ class Plan:
 
     def body(self, row: Any) -> Any:
         """First slots of the bodies that rows carry."""
-        return self._bodies + np.searchsorted(self.massive, np.asarray(row, np.int64)) * BODY.size
+        return self._body(np.searchsorted(self.massive, np.asarray(row, np.int64)))
 
     def _share_held(self, at: int) -> int:
         """Place the blocks for what each row holds of the rows beyond it.
@@ -301,10 +290,6 @@ class Plan:
         """(k, 2): rows and signs of all limits: 1 for a lower limit, −1 for an upper limit."""
         both = [(r, 1) for r in self.has.lower] + [(r, -1) for r in self.has.upper]
         return np.array(both, np.int64).reshape(-1, 2)
-
-    def limit(self, number: Any) -> Any:
-        """First slots of limits. The friction losses follow."""
-        return self._limits + np.asarray(number, np.int64) * self._limit
 
     @property
     def loss(self) -> Any:
@@ -347,10 +332,6 @@ class Plan:
         """First slots of points of contact."""
         return self._points[np.asarray(number, np.int64)]
 
-    def acts(self, number: Any) -> Any:
-        """Slots for the stiffness of contacts."""
-        return self._acts + np.asarray(number, np.int64) * ACTS.size
-
     @cached_property
     def pair_facts(self) -> PairFacts:
         """The pairs, as arrays."""
@@ -374,10 +355,6 @@ class Plan:
     def coupled_dims(self) -> list[int]:
         """The different `condim` of contacts between two moving bodies."""
         return sorted({p.condim for p in self.pairs if p.moving == BOTH})
-
-    def reply(self, row: Any) -> Any:
-        """First slots of the replies of rows. Those of the bases come before the first row."""
-        return self._replies + (self.n_trees + np.asarray(row, np.int64)) * REPLY.size
 
     def reply_up(self, row: Any) -> Any:
         """First slots of the replies of the parents of rows."""

@@ -11,7 +11,7 @@ from kinetree.model.tendons import NO_SIDE, NO_WRAP, Tendons
 
 from ..joint_groups import Present
 from .memory import ZERO3
-from .tables import table
+from .tables import SlotBlocks, table
 
 SPOT = Memory(position=ZERO3)  # a point, in the world
 WAY = Memory(first=ZERO3, second=ZERO3, on=0.0)  # around a shape: where a string comes to it, and leaves it
@@ -51,24 +51,16 @@ class Spans:
     def place(self, at: int) -> int:
         """Where the blocks end that begin here."""
         self._spots, at = at, at + SPOT.size * len(self.routes.points)
-        self._ways, at = at, at + WAY.size * len(self.routes.arounds)
-        self._lines, at = at, at + LINE.size * len(self.paths.lines.first)
-        return at
+        self.way = SlotBlocks(at, WAY.size, len(self.routes.arounds))
+        self.line = SlotBlocks(self.way.end, LINE.size, len(self.paths.lines.first))
+        return self.line.end
 
     def spot(self, number: Any) -> Any:
         """First slots of points: those of the routes, then two for each wrap."""
         number = np.asarray(number, np.int64)
         beyond = number - len(self.routes.points)
-        way = self._ways + (beyond // 2) * WAY.size + (beyond % 2) * SPOT.size
+        way = self.way(beyond // 2) + (beyond % 2) * SPOT.size
         return np.where(beyond < 0, self._spots + number * SPOT.size, way)
-
-    def way(self, number: Any) -> Any:
-        """First slots of wraps."""
-        return self._ways + np.asarray(number, np.int64) * WAY.size
-
-    def line(self, number: Any) -> Any:
-        """First slots of lines."""
-        return self._lines + np.asarray(number, np.int64) * LINE.size
 
     def lines(self, wrapped: bool, string: Any) -> np.ndarray:
         """Both ends, the line, its string, and its wrap; for lines of spans with a wrap, or without."""

@@ -21,7 +21,7 @@ from .drive_plan import kinds_of
 from .links import WIDTH, LinkTouch, carrying
 from .memory import LIMIT, kept_forces
 from .span_plan import Spans
-from .tables import table
+from .tables import SlotBlocks, table
 
 # `bend`: the rate of the velocity where x is zero. `drawn`, `taken`: the actuators' pull before and after bounds.
 STRING = Memory(
@@ -161,25 +161,16 @@ class Strings:
 
     def place(self, at: int) -> int:
         """Place all slots from here on. Returns the end."""
-        self._first, at = at, at + STRING.size * len(self.rows)
+        self.string = SlotBlocks(at, STRING.size, len(self.rows))
         sizes = [len(r) for r in self.rows]
-        self._entries = at + np.cumsum([0, *sizes])
-        at = int(self._entries[-1])
+        self._entries = self.string.end + np.cumsum([0, *sizes])
         counts = [len(k.strings) for k in (self.lower, self.upper, self.balls, self.losses, self.follows, self.ties)]
-        self._rows, at = at, at + self._limit * sum(counts)
-        return at if self.spans is None else self.spans.place(at)
-
-    def string(self, number: Any) -> Any:
-        """First slots of strings."""
-        return self._first + np.asarray(number, np.int64) * STRING.size
+        self.constraint = SlotBlocks(int(self._entries[-1]), self._limit, sum(counts))  # limits, losses, equalities
+        return self.constraint.end if self.spans is None else self.spans.place(self.constraint.end)
 
     def entry(self, string: Any, number: Any = 0) -> Any:
         """Slots of entries, by their order among the rows of a string."""
         return self._entries[np.asarray(string, np.int64)] + np.asarray(number, np.int64)
-
-    def constraint(self, number: Any) -> Any:
-        """First slots of constraints: limits, friction losses, then equalities."""
-        return self._rows + np.asarray(number, np.int64) * self._limit
 
     # -- tables -------------------------------------------------------------------------------------------------------
 

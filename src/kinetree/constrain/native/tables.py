@@ -1,6 +1,6 @@
-"""Tables of loops."""
+"""Tables of loops, and the blocks of slots that they name."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,3 +9,19 @@ def table(*columns: Any) -> np.ndarray:
     """Columns side by side."""
     wide = np.broadcast_arrays(*(np.atleast_1d(np.asarray(c, np.int64)) for c in columns))
     return np.ascontiguousarray(np.stack(wide, -1).astype(np.int32))
+
+
+class SlotBlocks(NamedTuple):
+    """Blocks of one size in the memory of a world, one after the other. Called with numbers, it gives first slots."""
+
+    first: int
+    size: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        """The slot after the last block."""
+        return self.first + self.size * self.count
+
+    def __call__(self, number: Any) -> Any:
+        return self.first + np.asarray(number, np.int64) * self.size

@@ -10,6 +10,7 @@ from kinetree.constrain.native.actuators import ACTIVATION, MOTOR
 from kinetree.constrain.native.adhesion import STICKY
 from kinetree.constrain.native.carrying import CARRIED
 from kinetree.constrain.native.drive_plan import may_brake
+from kinetree.constrain.native.tables import SlotBlocks
 from kinetree.model import Model
 
 from ..implicit import lone_bodies
@@ -32,19 +33,22 @@ class StepPlan(Plan):
 
     def more_blocks(self, at: int) -> int:
         """Controls, activations, actuators; and stages, which only some steps have."""
-        self._controls, at = at, at + self.nu
-        self._activations, at = at, at + ACTIVATION.size * self.na
-        self._motors, at = at, at + MOTOR.size * (0 if self.actuators is None else len(self.actuators.wiring.joints))
         wiring = None if self.actuators is None else self.actuators.wiring
         stick = [] if wiring is None else [k for k, t in enumerate(wiring.targets) if t.kind == "body"]
         self._sticking = np.array(stick, np.int64)
-        self._sticky, at = at, at + STICKY.size * len(stick)
-        self._carried = at  # a block for the base, and each row, of weight that actuators carry
-        at += CARRIED.size * (1 + self.n) if wiring is not None and wiring.carries else 0
-        self._sloped = at  # a block for each tree's base, and each row, whose terms are taken at the end (implicit.py)
-        at += SLOPED.size * (self.n_trees + len(self.sloped_rows)) if len(self.sloped_rows) else 0
-        self._stages, self.start_q = at, at + STAGE.size * self.n
-        return self.start_q + self.nq if self.stages else at
+        self.control = SlotBlocks(at, 1, self.nu)
+        self.activation = SlotBlocks(self.control.end, ACTIVATION.size, self.na)
+        self.motor = SlotBlocks(self.activation.end, MOTOR.size, 0 if wiring is None else len(wiring.joints))
+        self._sticky = SlotBlocks(self.motor.end, STICKY.size, len(stick))
+        # Weight that actuators carry: of the base, and of each row.
+        carries = wiring is not None and bool(wiring.carries)
+        self._carried = SlotBlocks(self._sticky.end, CARRIED.size, 1 + self.n if carries else 0)
+        # Terms that are taken at the end of a step (implicit.py): of each tree's base, and of rows that have some.
+        some = len(self.sloped_rows)
+        self.sloped_base = SlotBlocks(self._carried.end, SLOPED.size, self.n_trees + some if some else 0)
+        self.stage = SlotBlocks(self.sloped_base.end, STAGE.size, self.n)
+        self.start_q = self.stage.end
+        return self.start_q + self.nq if self.stages else self.stage.first
 
     @cached_property
     def key(self) -> tuple:
@@ -58,32 +62,16 @@ class StepPlan(Plan):
             None if self.actuators is None else self.actuators.wiring,
         )
 
-    def control(self, number: Any) -> Any:
-        """Slots of controls."""
-        return self._controls + np.asarray(number, np.int64)
-
-    def activation(self, number: Any) -> Any:
-        """First slots of activations."""
-        return self._activations + np.asarray(number, np.int64) * ACTIVATION.size
-
-    def motor(self, number: Any) -> Any:
-        """First slots of actuators."""
-        return self._motors + np.asarray(number, np.int64) * MOTOR.size
-
     def sticky(self, number: Any) -> Any:
         """First slots of actuators on bodies."""
-        return self._sticky + np.searchsorted(self._sticking, np.asarray(number, np.int64)) * STICKY.size
+        return self._sticky(np.searchsorted(self._sticking, np.asarray(number, np.int64)))
 
     def carried(self, row: Any) -> Any:
         """First slots of weight that is carried; row −1 is the base."""
-        return self._carried + (1 + np.asarray(row, np.int64)) * CARRIED.size
-
-    def sloped_base(self, tree: Any) -> Any:
-        """First slots of what bases need for terms at the end of a step."""
-        return self._sloped + np.asarray(tree, np.int64) * SLOPED.size
+        return self._carried(1 + np.asarray(row, np.int64))
 
     def sloped(self, row: Any) -> Any:
-        """The same of rows that have such terms."""
+        """First slots of rows that have terms at the end of a step."""
         return self.sloped_base(self.n_trees + np.searchsorted(self.sloped_rows, np.asarray(row, np.int64)))
 
     def sloped_up(self, row: Any) -> Any:
@@ -91,7 +79,3 @@ class StepPlan(Plan):
         row = np.asarray(row, np.int64)
         parent = self.parent[row]
         return np.where(parent >= 0, self.sloped(parent), self.sloped_base(self.tree_of_row[row]))
-
-    def stage(self, row: Any) -> Any:
-        """First slots of the stages of rows."""
-        return self._stages + np.asarray(row, np.int64) * STAGE.size
