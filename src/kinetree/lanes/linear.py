@@ -14,14 +14,11 @@ import jax.numpy as jnp
 from jax.core import ShapedArray
 from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad
 
-from .partition import knows_devices
 from .primitive import RUN, Bound
 from .program.program import Program
-from .target import define_eager
-
-Axes = tuple[int | None, ...]
+from .transposed import linear_primitive
 
 
 class BoundProgram(NamedTuple):
@@ -45,12 +42,11 @@ class BoundProgram(NamedTuple):
 
 @dataclass(frozen=True)
 class _Call:
-    """The program and its transpose, how many inputs are fixed, and the axes of maps around both."""
+    """The program and its transpose, and how many inputs are fixed."""
 
     forward: Bound
     backward: Bound
     fixed: int
-    mapped: tuple[Axes, ...] = ()
 
     @property
     def still(self) -> int:
@@ -69,13 +65,7 @@ class _Call:
 
 def _run(*arguments: Any, call: _Call) -> list:
     own = 2 * len(call.forward.program.loops)
-
-    def body(*given: Any) -> list:
-        return RUN.bind(*given[:own], *given[call.still - call.fixed :], bound=call.forward)
-
-    for axes in call.mapped:
-        body = jax.vmap(body, (*axes, *(0,) * (len(arguments) - call.still)))
-    return body(*arguments)
+    return RUN.bind(*arguments[:own], *arguments[call.still - call.fixed :], bound=call.forward)
 
 
 def _shapes(*arguments: Any, call: _Call) -> list:
@@ -83,45 +73,20 @@ def _shapes(*arguments: Any, call: _Call) -> list:
     return [ShapedArray((*first.shape[:-1], width), first.dtype) for width in call.forward.widths]
 
 
-LINEAR = Primitive("kinetree_lanes_linear")
-LINEAR.multiple_results = True
-define_eager(LINEAR)
-LINEAR.def_abstract_eval(_shapes)
-mlir.register_lowering(LINEAR, mlir.lower_fun(_run, multiple_results=True))
-knows_devices(LINEAR)
+def _transpose(fixed: tuple, params: dict) -> tuple[Any, tuple, dict]:
+    call = params["call"]
+    return LINEAR, call.turned(fixed), {"call": call.transposed}
 
 
-def _transposed(cotangents: Any, *arguments: Any, call: _Call) -> list:
-    linear = arguments[call.still :]
-    if all(isinstance(c, ad.Zero) for c in cotangents):  # the result is not used
-        return [None] * len(arguments)
-    owed = [ad.instantiate_zeros(c) for c in cotangents]
-    found = LINEAR.bind(*call.turned(arguments), *owed, call=call.transposed)
-    return [None] * call.still + [r if ad.is_undefined_primal(x) else None for r, x in zip(found, linear, strict=True)]
-
-
-def _derivative(primals: Any, tangents: Any, *, call: _Call) -> tuple:
-    if not all(isinstance(t, ad.Zero) for t in tangents[: call.still]):
+def _derivative(primitive: Primitive, _: Any, primals: Any, tangents: Any, params: dict) -> tuple:
+    still = params["call"].still
+    if not all(isinstance(t, ad.Zero) for t in tangents[:still]):
         raise NotImplementedError("second derivatives of a solution with constraints are not known")
-    moved = (ad.instantiate_zeros(t) for t in tangents[call.still :])
-    return LINEAR.bind(*primals, call=call), LINEAR.bind(*primals[: call.still], *moved, call=call)
+    moved = (ad.instantiate_zeros(t) for t in tangents[still:])
+    return primitive.bind(*primals, **params), primitive.bind(*primals[:still], *moved, **params)
 
 
-def _batched(arguments: Any, axes: Any, *, call: _Call) -> tuple:
-    """One more map around the run. All linear inputs get its axis, so that each has a cotangent in the transpose."""
-    size = next(x.shape[d] for x, d in zip(arguments, axes, strict=True) if d is not None)
-    linear = [
-        jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0)
-        for x, d in zip(arguments[call.still :], axes[call.still :], strict=True)
-    ]
-    around = replace(call, mapped=(*call.mapped, tuple(axes[: call.still])))
-    results = LINEAR.bind(*arguments[: call.still], *linear, call=around)
-    return results, [0] * len(results)
-
-
-ad.primitive_transposes[LINEAR] = _transposed
-ad.primitive_jvps[LINEAR] = _derivative
-batching.primitive_batchers[LINEAR] = _batched
+LINEAR = linear_primitive("lanes_linear", _run, _shapes, lambda call: call.still, _transpose, _derivative)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -133,7 +98,7 @@ def _still(call: _Call, fixed: tuple, linear: tuple) -> list:
 def _moved(call: _Call, primals: Any, tangents: Any) -> tuple:
     fixed, linear = primals
     moved = (jnp.zeros_like(x) if isinstance(t, SymbolicZero) else t for x, t in zip(linear, tangents[1], strict=True))
-    return _still(call, fixed, linear), LINEAR.bind(*fixed, *moved, call=call)
+    return _still(call, fixed, linear), LINEAR.bind(*fixed, *moved, call=call, mapped=())
 
 
 def run_change(forward: BoundProgram, backward: BoundProgram, fixed: tuple, linear: tuple) -> tuple:

@@ -32,6 +32,7 @@ from .program.program import Program
 from .program.teams import Teams
 from .program.woven import Woven
 from .target import Target, compiled, define_eager, lower
+from .transposed import linear_primitive
 
 
 class Bound(NamedTuple):
@@ -58,7 +59,6 @@ class Bound(NamedTuple):
 def _make(name: str, abstract: Callable) -> Primitive:
     primitive = Primitive(f"kinetree_{name}")
     primitive.multiple_results = True
-
     define_eager(primitive)
     primitive.def_abstract_eval(abstract)
     return primitive
@@ -113,65 +113,39 @@ def _as_lanes(x: Any, axis: int | None, size: int) -> Any:
     return x.reshape(size * x.shape[1], x.shape[2])
 
 
-def _out_of_lanes(results: Any, size: int, repeats: int) -> list:
-    return [y.reshape(size, repeats, y.shape[1]) for y in results]
-
-
-def _lanes_of_member(x: Any, axis: int | None) -> int:
-    """How many lanes one member of a batch has; the batch may be empty."""
-    return x.shape[1] if axis == 0 else x.shape[0]
-
-
-def _size(arguments: Any, axes: Any) -> int:
-    return next(x.shape[d] for x, d in zip(arguments, axes, strict=True) if d is not None)
-
-
 def _run_batched(arguments: Any, axes: Any, *, bound: Bound) -> tuple:
     inputs, in_axes = bound.split(arguments)[2], bound.split(axes)
-    size = _size(arguments, axes)
+    size = next(x.shape[d] for x, d in zip(arguments, axes, strict=True) if d is not None)
     if any(d is not None for d in in_axes[0]):  # the trees differ, so these are not lanes of one program
         results = jax.vmap(partial(_by_xla, bound=bound), tuple(axes))(*arguments)
         return results, [0] * len(results)
     lanes = [_as_lanes(x, d, size) for x, d in zip(inputs, in_axes[2], strict=True)]
-    repeats = _lanes_of_member(inputs[0], in_axes[2][0])
-    own = _with_own_constants(bound, arguments, axes, [d is not None for d in in_axes[1]], repeats)
-    results = _out_of_lanes(RUN.bind(*own.shared, *lanes, *own.lanes, bound=own.bound), size, repeats)
-    return results, [0] * len(results)
+    repeats = inputs[0].shape[1 if in_axes[2][0] == 0 else 0]  # lanes of a member; the batch may be empty
+    bound, shared, own = _with_own_constants(bound, arguments, axes, size, repeats)
+    results = RUN.bind(*shared, *lanes, *own, bound=bound)
+    return [y.reshape(size, repeats, y.shape[1]) for y in results], [0] * len(results)
 
 
-class _Own(NamedTuple):
-    """A run in which each member of a batch has its own constants."""
+def _with_own_constants(bound: Bound, arguments: Any, axes: Any, size: int, repeats: int) -> tuple[Bound, list, list]:
+    """A run in which each member of a batch has its own constants, and `repeats` lanes.
 
-    bound: Bound
-    numbers: list[int]  # of the loops whose constants are lane arrays
-    shared: list  # tables, and constants of the other loops
-    lanes: list  # (lanes, turns · constants), for each of the numbered loops
-    shapes: list  # (turns, constants) of all loops
-
-
-def _with_own_constants(bound: Bound, arguments: Any, axes: Any, differ: Any, repeats: int) -> _Own:
-    """The run. `differ`: for each loop, true if its constants differ between members. `repeats`: lanes of a member."""
+    It comes with its tables, and constants that all members share; then lane arrays, (lanes, turns · constants), for
+    each loop whose constants differ.
+    """
     (tables, constants, *_), const_axes = bound.split(arguments), bound.split(axes)[1]
-    size = _size(arguments, axes)
     shared = [x if d is None else jnp.moveaxis(x, d, 0)[0] for x, d in zip(constants, const_axes, strict=True)]
-    shapes, new_tables, lanes = [x.shape for x in shared], list(tables), []
-    which = tuple(bool(w) and x.size > 0 for w, x in zip(differ, shared, strict=True))
-    numbers = [k for k, own in enumerate(which) if own]
-    for k in numbers:
-        new_tables[k] = own_table(tables[k], shapes[k][1])
-        own = _as_own(constants[k], const_axes[k], size, repeats)
+    new_tables, lanes = list(tables), []
+    which = tuple(d is not None and x.size > 0 for d, x in zip(const_axes, shared, strict=True))
+    for k in (k for k, own in enumerate(which) if own):
+        turns, count = shared[k].shape
+        new_tables[k] = own_table(tables[k], count)
+        own = jnp.repeat(flattened(jnp.moveaxis(constants[k], const_axes[k], 0)), repeats, 0)
         pool = bound.program.loops[k].pool  # the pool stays shared: it is the same in all worlds
-        lanes.append(own[:, : tables[k].shape[0] * shapes[k][1]] if pool else own)
-        shared[k] = shared[k] if pool else jnp.zeros((shapes[k][0], 0), shared[k].dtype)
-    if numbers:
+        lanes.append(own[:, : tables[k].shape[0] * count] if pool else own)
+        shared[k] = shared[k] if pool else jnp.zeros((turns, 0), shared[k].dtype)
+    if lanes:
         bound = Bound(with_own_constants(bound.program, which), bound.slots, bound.widths)
-    return _Own(bound, numbers, [*new_tables, *shared], lanes, shapes)
-
-
-def _as_own(x: Any, axis: int | None, size: int, repeats: int) -> Any:
-    """Constants of the members of a batch, (lanes, turns · constants)."""
-    x = jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
-    return jnp.repeat(flattened(x), repeats, 0)
+    return bound, [*new_tables, *shared], lanes
 
 
 def _run_jvp(primals: Any, tangents: Any, *, bound: Bound) -> tuple:
@@ -187,7 +161,7 @@ def _run_jvp(primals: Any, tangents: Any, *, bound: Bound) -> tuple:
     of_constants, of_inputs = tangents[n : 2 * n], tangents[2 * n :]
     moving = not all(isinstance(t, ad.Zero) for t in of_constants)
     moved = (*(instantiate(of_constants) if moving else ()), *instantiate(of_inputs))
-    return results, TANGENT.bind(*primals, *moved, bound=bound, moving=moving)
+    return results, TANGENT.bind(*primals, *moved, bound=bound, moving=moving, mapped=())
 
 
 batching.primitive_batchers[RUN] = _run_batched
@@ -226,75 +200,12 @@ def _adjoint_abstract(*arguments: Any, bound: Bound, moving: bool) -> list:
     return [_array(x.shape, x.dtype) for x in (*(constants if moving else ()), *inputs)]
 
 
-TANGENT = _make("lanes_tangent", _tangent_abstract)
-ADJOINT = _make("lanes_adjoint", _adjoint_abstract)
-for _primitive in (RUN, TANGENT, ADJOINT):
-    knows_devices(_primitive)
+def _fixed(bound: Bound, moving: bool) -> int:
+    """Tables, constants and inputs."""
+    return 2 * len(bound.program.loops) + bound.program.n_inputs
 
 
-def _transposed(other: str, cotangents: Any, *arguments: Any, **params: Any) -> list:
-    """Both are linear in their last arguments, and each is the other's transpose."""
-    linear = params["bound"].split(arguments)[3]
-    fixed = arguments[: len(arguments) - len(linear)]
-    if any(ad.is_undefined_primal(x) for x in fixed):
-        raise TypeError("a derivative of a lane program is linear in its directions only")
-    if all(isinstance(c, ad.Zero) for c in cotangents):  # these outputs are not used
-        return [None] * len(arguments)
-    primitive = {"adjoint": ADJOINT, "tangent": TANGENT}[other]
-    results = primitive.bind(*fixed, *(ad.instantiate_zeros(c) for c in cotangents), **params)
-    return [None] * len(fixed) + [
-        r if ad.is_undefined_primal(x) else None for r, x in zip(results, linear, strict=True)
-    ]
-
-
-def _batched(primitive: Primitive, body: Callable, arguments: Any, axes: Any, **params: Any) -> tuple:
-    """Lanes for all members of a batch. The run stays linear in its directions, so that JAX can transpose it."""
-    bound = params["bound"]
-    if any(d is not None for d in bound.split(axes)[0]):
-        results = jax.vmap(partial(body, **params), tuple(axes))(*arguments)
-    else:
-        results = (_batched_tangent if primitive is TANGENT else _batched_adjoint)(arguments, axes, **params)
-    return results, [0] * len(results)
-
-
-def _batched_tangent(arguments: Any, axes: Any, *, bound: Bound, moving: bool) -> list:
-    _, constants, inputs, linear = bound.split(arguments)
-    _, const_axes, in_axes, linear_axes = bound.split(axes)
-    size, n = _size(arguments, axes), len(constants) if moving else 0  # directions of the constants come first
-    differ = [d is not None for d in const_axes]
-    differ = [w or linear_axes[k] is not None for k, w in enumerate(differ)] if moving else differ
-    lanes = [_as_lanes(x, d, size) for x, d in zip(inputs, in_axes, strict=True)]
-    repeats = _lanes_of_member(inputs[0], in_axes[0])
-    own = _with_own_constants(bound, arguments, axes, differ, repeats)
-    moved = [x if d is None else jnp.moveaxis(x, d, 0)[0] for x, d in zip(linear[:n], linear_axes[:n], strict=True)]
-    directions = [_as_lanes(x, d, size) for x, d in zip(linear[n:], linear_axes[n:], strict=True)]
-    for k, values in zip(own.numbers, own.lanes, strict=True):
-        directions.append(_as_own(linear[k], linear_axes[k], size, repeats) if moving else jnp.zeros_like(values))
-        if moving:
-            moved[k] = jnp.zeros((len(moved[k]), 0), moved[k].dtype)
-    given = *own.shared, *lanes, *own.lanes, *moved, *directions
-    return _out_of_lanes(TANGENT.bind(*given, bound=own.bound, moving=moving), size, repeats)
-
-
-def _batched_adjoint(arguments: Any, axes: Any, *, bound: Bound, moving: bool) -> list:
-    _, constants, inputs, linear = bound.split(arguments)
-    _, const_axes, in_axes, linear_axes = bound.split(axes)
-    size, n = _size(arguments, axes), len(constants) if moving else 0  # cotangents of the constants come first
-    differ = [moving or d is not None for d in const_axes]  # each member has its own cotangents
-    both = zip((*inputs, *linear), (*in_axes, *linear_axes), strict=True)
-    lanes = [_as_lanes(x, d, size) for x, d in both]
-    repeats = _lanes_of_member(inputs[0], in_axes[0])
-    own = _with_own_constants(bound, arguments, axes, differ, repeats)
-    given = *own.shared, *lanes[: len(inputs)], *own.lanes, *lanes[len(inputs) :]
-    results = ADJOINT.bind(*given, bound=own.bound, moving=moving)
-    found = _out_of_lanes(results[n:], size, repeats)
-    owed = [jnp.zeros((size, *x.shape), x.dtype) for x in results[:n]]
-    for k, x in zip(own.numbers if moving else (), found[len(inputs) :], strict=moving):
-        owed[k] = x.sum(1).reshape(size, *own.shapes[k])
-    return [*owed, *found[: len(inputs)]]
-
-
-def _derivative(body: Callable, primals: Any, tangents: Any, **params: Any) -> tuple:
+def _derivative(_: Primitive, body: Callable, primals: Any, tangents: Any, params: dict) -> tuple:
     """The derivative of any order: the body runs a derived program, which has derivatives itself."""
     n = len(params["bound"].program.loops)
     still = 2 * n if all(isinstance(t, ad.Zero) for t in tangents[: 2 * n]) else n  # tables, and often the constants
@@ -302,11 +213,13 @@ def _derivative(body: Callable, primals: Any, tangents: Any, **params: Any) -> t
     return jax.jvp(partial(body, *primals[:still], **params), tuple(primals[still:]), moved)
 
 
-for _primitive, _body, _other in ((TANGENT, _tangent_body, "adjoint"), (ADJOINT, _adjoint_body, "tangent")):
-    mlir.register_lowering(_primitive, mlir.lower_fun(_body, multiple_results=True))
-    ad.primitive_transposes[_primitive] = partial(_transposed, _other)
-    batching.primitive_batchers[_primitive] = partial(_batched, _primitive, _body)
-    ad.primitive_jvps[_primitive] = partial(_derivative, _body)
+TANGENT = linear_primitive(
+    "lanes_tangent", _tangent_body, _tangent_abstract, _fixed, lambda a, params: (ADJOINT, a, params), _derivative
+)
+ADJOINT = linear_primitive(
+    "lanes_adjoint", _adjoint_body, _adjoint_abstract, _fixed, lambda a, params: (TANGENT, a, params), _derivative
+)
+knows_devices(RUN)
 
 
 def run(
@@ -350,7 +263,7 @@ def _moved(bound: Bound, primals: Any, tangents: Any) -> tuple:
     given = (*constants, *inputs) if moving else inputs
     directions = (*of_constants, *of_inputs) if moving else of_inputs
     filled = [jnp.zeros_like(x) if t is None else t for x, t in zip(given, directions, strict=True)]
-    results = TANGENT.bind(*tables, *constants, *inputs, *filled, bound=bound, moving=moving)
+    results = TANGENT.bind(*tables, *constants, *inputs, *filled, bound=bound, moving=moving, mapped=())
     return _still(bound, primals[0]), results
 
 

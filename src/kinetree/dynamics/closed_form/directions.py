@@ -16,9 +16,9 @@ import numpy as np
 from jax.core import ShapedArray
 from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad
 
-from kinetree.lanes.partition import knows_devices
+from kinetree.lanes.transposed import linear_primitive
 
 from ..schedules import tuning
 
@@ -97,24 +97,10 @@ def _backward_shapes(*arguments: Any, call: RuleCall) -> list:
     return [ShapedArray(state[k].shape, state[k].dtype) for k in call.which]
 
 
-def _make(name: str, shapes: Callable, body: Callable) -> Primitive:
-    primitive = Primitive(f"kinetree_{name}")
-    primitive.multiple_results = True
-    primitive.def_impl(body)
-    primitive.def_abstract_eval(shapes)
-    mlir.register_lowering(primitive, mlir.lower_fun(body, multiple_results=True))
-    knows_devices(primitive)  # lane programs run inside it
-    return primitive
-
-
-FORWARD = _make("direction", _forward_shapes, _forward)
-BACKWARD = _make("direction_back", _backward_shapes, _backward)
-
-
 def direction(function: Function, parameters: list, state: list, moved: dict[int, Any]) -> Any:
     """The direction of the result, from directions of some parts of the state."""
     call = RuleCall(function, len(parameters), len(state), tuple(moved))
-    return FORWARD.bind(*parameters, *state, *moved.values(), call=call)[0]
+    return FORWARD.bind(*parameters, *state, *moved.values(), call=call, mapped=())[0]
 
 
 def with_rule(
@@ -166,7 +152,7 @@ def _instantiated(x: Any) -> Any:
     return jnp.zeros(x.shape, x.dtype) if moves else np.zeros(x.shape, jax.dtypes.float0)
 
 
-def _batched(primitive: Primitive, body: Callable, arguments: Any, axes: Any, *, call: RuleCall) -> tuple:
+def _batched(body: Callable, arguments: Any, axes: Any, *, call: RuleCall, mapped: tuple) -> tuple:
     linear = list(zip(arguments, axes, strict=True))[call.fixed :]
     many = max((x.shape[d] for x, d in linear if d is not None), default=0)
     linear_map = call.function.linear
@@ -177,39 +163,49 @@ def _batched(primitive: Primitive, body: Callable, arguments: Any, axes: Any, *,
     result = call.function.value(parameters, *state)
     apply = linear_map(parameters, state, call.which, result)
     along = tuple(d for _, d in linear)
-    if primitive is FORWARD:
+    if body is _forward:
         return [jax.vmap(apply, along)(*(x for x, _ in linear))], [0]
     shapes = [jax.ShapeDtypeStruct(state[k].shape, state[k].dtype) for k in call.which]
     results = jax.vmap(jax.linear_transpose(apply, *shapes), along)(linear[0][0])
     return list(results), [0] * len(results)
 
 
-def _transposed(other: str, cotangents: Any, *arguments: Any, call: RuleCall) -> list:
-    """Each is the other's transpose."""
-    fixed = arguments[: call.fixed]
-    primitive = {"forward": FORWARD, "backward": BACKWARD}[other]
-    results = primitive.bind(*fixed, *(ad.instantiate_zeros(c) for c in cotangents), call=call)
-    return [None] * call.fixed + list(results)
-
-
-def _derivative(primitive: Primitive, body: Callable, primals: Any, tangents: Any, *, call: RuleCall) -> tuple:
+def _derivative(primitive: Primitive, body: Callable, primals: Any, tangents: Any, params: dict) -> tuple:
     """The derivative, of any order. It is linear in its directions; if only they move, it is its own derivative."""
-    if all(isinstance(t, ad.Zero) for t in tangents[: call.fixed]):
-        moved = (ad.instantiate_zeros(t) for t in tangents[call.fixed :])
-        fixed = primals[: call.fixed]
-        return primitive.bind(*primals, call=call), primitive.bind(*fixed, *moved, call=call)
+    fixed = params["call"].fixed
+    if all(isinstance(t, ad.Zero) for t in tangents[:fixed]):
+        moved = (ad.instantiate_zeros(t) for t in tangents[fixed:])
+        return primitive.bind(*primals, **params), primitive.bind(*primals[:fixed], *moved, **params)
     known = [k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero)]
 
     def moving(*values: Any) -> list:
         arguments = list(primals)
         for k, x in zip(known, values, strict=True):
             arguments[k] = x
-        return body(*arguments, call=call)
+        return body(*arguments, **params)
 
     return jax.jvp(moving, tuple(primals[k] for k in known), tuple(tangents[k] for k in known))
 
 
-for _primitive, _body, _other in ((FORWARD, _forward, "backward"), (BACKWARD, _backward, "forward")):
-    ad.primitive_transposes[_primitive] = partial(_transposed, _other)
-    batching.primitive_batchers[_primitive] = partial(_batched, _primitive, _body)
-    ad.primitive_jvps[_primitive] = partial(_derivative, _primitive, _body)
+def _fixed(call: RuleCall) -> int:
+    return call.fixed
+
+
+FORWARD = linear_primitive(
+    "direction",
+    _forward,
+    _forward_shapes,
+    _fixed,
+    lambda a, p: (BACKWARD, a, p),
+    _derivative,
+    partial(_batched, _forward),
+)
+BACKWARD = linear_primitive(
+    "direction_back",
+    _backward,
+    _backward_shapes,
+    _fixed,
+    lambda a, p: (FORWARD, a, p),
+    _derivative,
+    partial(_batched, _backward),
+)
