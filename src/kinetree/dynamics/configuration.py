@@ -19,7 +19,7 @@ from kinetree.spatial import Quaternion, Vec3
 from .directly import Builtin, directly
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lane_coupling import serving
-from .schedules.lane_rows import RowPart, Turns, joints_with, no_constants
+from .schedules.lane_rows import RowPart, joints_with
 from .schedules.lane_visits import row_count
 
 Q_COLUMN, V_COLUMN = range(2)
@@ -40,13 +40,10 @@ def _parts(steps: tuple[Any, Any, Any], inputs: Any, outputs: Any) -> list[RowPa
     kinds = ((1, 1, _scalars), (4, 3, _quaternions(0)), (7, 6, _quaternions(1)))
 
     def part(step: Any, nq: int, nv: int, joints: Callable[[Structure], np.ndarray]) -> RowPart:
-        def turns(structure: Structure) -> Turns:
-            return joints(structure).astype(np.int32), np.zeros(0, np.int64)
-
         def moved(_: tuple, given: tuple, __: tuple) -> tuple:
             return (), (), tuple(step(*given))
 
-        return RowPart(Loop(moved, 2, NOTHING, inputs=inputs(nq, nv), outputs=outputs(nq, nv)), turns, no_constants)
+        return RowPart(Loop(moved, 2, NOTHING, inputs=inputs(nq, nv), outputs=outputs(nq, nv)), joints)
 
     return [part(step, *kind) for step, kind in zip(steps, kinds, strict=True)]
 

@@ -40,7 +40,6 @@ from .schedules.lane_rows import (
     Turns,
     V,
     joints_with,
-    no_constants,
     placing_parts,
     row_turns,
 )
@@ -63,7 +62,7 @@ def _row_table(memory: Memory, inward: bool) -> Any:
         table, rows = row_turns(memory, inward)(structure)
         last = memory.base(Skeleton(structure, None).last_of_row[rows])
         more = np.stack([last, rows * (structure.tree.n + 1)], -1)
-        return np.concatenate([table, more], 1).astype(np.int32), rows
+        return np.concatenate([table, more], 1), rows
 
     return turns
 
@@ -99,9 +98,9 @@ def coriolis_lanes(quaternions: bool) -> LaneAlgorithm:
         S, rate, force, back, momentum = reads
         return (), (), (S.dot(force), back.dot(S.angular) + rate.dot(momentum))
 
-    def pair_turns(structure: Structure) -> Turns:
+    def pair_turns(structure: Structure) -> np.ndarray:
         (i, j), n = Skeleton(structure, None).pairs, structure.tree.n
-        return np.stack([memory.base(i), memory.base(j), i * n + j, j * n + i], -1).astype(np.int32), 0 * i
+        return np.stack([memory.base(i), memory.base(j), i * n + j, j * n + i], -1)
 
     link = SlopeRow(None if quaternions else PLACEMENT, Axis(0.0, 0.0), INERTIA, None, None)
     inputs = (Lane(1, V), *(() if quaternions else (Lane(0, Q),)))
@@ -123,7 +122,6 @@ def coriolis_lanes(quaternions: bool) -> LaneAlgorithm:
         RowPart(
             Loop(inward, 6, NOTHING, carried, left, at(PARENT, "I", "B"), outputs=(Lane(0, PLACE),)),
             _row_table(memory, True),
-            no_constants,
         ),
         RowPart(
             Loop(
@@ -134,7 +132,6 @@ def coriolis_lanes(quaternions: bool) -> LaneAlgorithm:
                 outputs=(Lane(0, ENTRY), Lane(0, MIRROR)),
             ),
             pair_turns,
-            no_constants,
         ),
         *zero_parts(unrelated),
     ]

@@ -8,9 +8,6 @@ centre of mass.
 """
 
 from functools import partial
-from typing import Any
-
-import jax.numpy as jnp
 
 from kinetree._types import Array, Float
 from kinetree.model import Model, coupled
@@ -29,24 +26,9 @@ from .algorithms.wholes import (
 from .directly import directly
 from .passive import spring_energy
 from .recursion import Algorithm
-from .schedules.choose import check_schedule
 from .schedules.lane_rows import kind_of
 from .schedules.lanes import lane_program_of
-from .schedules.run import run
-
-
-def of_whole(model: Model, algorithm: Algorithm, schedule: str = "auto", **given: Any) -> Any:
-    """The single output of an algorithm about the whole mechanism."""
-    check_schedule(schedule)
-    (name,) = algorithm.outputs
-
-    def compute(*states: Any) -> Any:
-        if model.nv == 0:
-            (shape,) = lane_program_of(algorithm, model).output_shapes(model)
-            return jnp.zeros((len(states[0]), *shape), states[0].dtype)
-        return run(algorithm, model, dict(zip(given, states, strict=True)), schedule=schedule)[name]
-
-    return evaluate_for(model, compute, **given)
+from .schedules.run import output_of
 
 
 def _potential_passes(model: Model) -> Algorithm:
@@ -57,14 +39,14 @@ def _potential_passes(model: Model) -> Algorithm:
 @coupled("unchanged")
 def center_of_mass(model: Model, q: Float[Array, "... nq"], *, schedule: str = "auto") -> Float[Array, "... 3"]:
     """Centre of mass of the moving bodies, (..., 3), in world coordinates; schedules as of `inverse_dynamics`."""
-    return of_whole(model, CENTER_OF_MASS, schedule, q=q)
+    return output_of(CENTER_OF_MASS, model, schedule, q=q)
 
 
 @directly(lambda model: lane_program_of(_potential_passes(model), model))
 @coupled("unchanged")
 def potential_energy(model: Model, q: Float[Array, "... nq"], *, schedule: str = "auto") -> Float[Array, "..."]:
     """−m g·c, zero with the centre of mass at the world origin, and ½ k stretch² of the joints' springs."""
-    falling = of_whole(model, POTENTIAL_ENERGY, schedule, q=q)
+    falling = output_of(POTENTIAL_ENERGY, model, schedule, q=q)
     return falling if model.passive is None else falling + evaluate_for(model, partial(spring_energy, model), q=q)
 
 
@@ -74,7 +56,7 @@ def kinetic_energy(
     model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"], *, schedule: str = "auto"
 ) -> Float[Array, "..."]:
     """½ Σ v·I v, and ½ armature qd² of the joints' rotors."""
-    return of_whole(model, KINETIC_ENERGY, schedule, q=q, qd=qd)
+    return output_of(KINETIC_ENERGY, model, schedule, q=q, qd=qd)
 
 
 @directly(partial(lane_program_of, MOMENTUM))
@@ -83,7 +65,7 @@ def momentum(
     model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"], *, schedule: str = "auto"
 ) -> Float[Array, "... 6"]:
     """Spatial momentum, (..., 6), angular part about the world origin first, in world coordinates."""
-    return of_whole(model, MOMENTUM, schedule, q=q, qd=qd)
+    return output_of(MOMENTUM, model, schedule, q=q, qd=qd)
 
 
 @directly(partial(lane_program_of, CENTROIDAL_MATRIX))
@@ -100,18 +82,18 @@ def centroidal_momentum_matrix(model: Model, q: Float[Array, "... nq"]) -> Float
 
     Reference: Orin, Goswami & Lee 2013.
     """
-    return of_whole(model, CENTROIDAL_MATRIX, q=q)
+    return output_of(CENTROIDAL_MATRIX, model, q=q)
 
 
 @directly(partial(lane_program_of, CENTROIDAL_MOMENTUM))
 @coupled("unchanged")
 def centroidal_momentum(model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"]) -> Float[Array, "... 6"]:
     """Momentum of the moving bodies about their centre of mass, (..., 6), angular part first, in world axes."""
-    return of_whole(model, CENTROIDAL_MOMENTUM, q=q, qd=qd)
+    return output_of(CENTROIDAL_MOMENTUM, model, q=q, qd=qd)
 
 
 @directly(partial(lane_program_of, COM_JACOBIAN))
 @coupled("force")
 def com_jacobian(model: Model, q: Float[Array, "... nq"]) -> Float[Array, "... 3 nv"]:
     """Jacobian of the centre of mass, (..., 3, nv), in world axes."""
-    return of_whole(model, COM_JACOBIAN, q=q)
+    return output_of(COM_JACOBIAN, model, q=q)

@@ -20,7 +20,6 @@ import numpy as np
 from kinetree._types import Array, Float
 from kinetree._unknown import require_word
 from kinetree.model import Model
-from kinetree.model.arguments import evaluate_for
 from kinetree.model.coordinates import velocity_product_shift
 from kinetree.spatial import Rates
 from kinetree.tree import Layout, outward, pick
@@ -33,7 +32,7 @@ from .schedules.arranged import Arranged, OwnMotions, by_position
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lanes import lane_program_of
 from .schedules.operators import outward_operator
-from .schedules.run import run
+from .schedules.run import output_of
 
 
 def frame_number(model: Model, body: int | str) -> np.int32:
@@ -80,14 +79,7 @@ def _at_once(of: Callable[[int], Algorithm], model: Model, body: int | str, fram
 
 def _motion(of: Callable[[int], Algorithm], model: Model, body: int | str, frame: str, **given: Any) -> Any:
     """The motion, (..., 6), from the arrays of states; `of` gives the algorithm for one of the ways."""
-    algorithm, number = of(int(way_number(frame))), int(frame_number(model, body))
-
-    def compute(*states: Any) -> Any:
-        if model.nv == 0:
-            return jnp.zeros((len(states[0]), 6), states[0].dtype)
-        return run(algorithm, model, dict(zip(given, states, strict=True)), about=number)["motion"]
-
-    return evaluate_for(model, compute, **given)
+    return output_of(of(int(way_number(frame))), model, about=int(frame_number(model, body)), **given)
 
 
 @directly(partial(_at_once, frame_velocity_of))

@@ -79,8 +79,6 @@ def hybrid_dynamics(
         raise ValueError("hybrid_dynamics serves models without mimic joints, springs, dampers and rigid loops")
 
     def compute(q: Any, qd: Any, qdd: Any, tau: Any, given: Any, f_ext: Any) -> Any:
-        if model.nv == 0:
-            return jnp.zeros_like(qdd), jnp.zeros_like(tau)
         free, none = given != 0, jnp.zeros_like(qdd)
         led = jnp.where(free, none, qdd - velocity_product_shift(model.structure, qd.T).T)
         state = {"q": q, "qd": qd}

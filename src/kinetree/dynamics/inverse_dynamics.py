@@ -3,19 +3,16 @@
 from functools import partial
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from kinetree._arrays import dtype_of
 from kinetree._types import Array, Float
 from kinetree.model import Model
-from kinetree.model.arguments import evaluate_for
 
 from .algorithms.rnea import BIAS, GRAVITY, RNEA
 from .directly import directly
-from .schedules.choose import check_schedule
 from .schedules.lanes import lane_program_of
-from .schedules.run import run
+from .schedules.run import output_of
 from .sharded.tree import ShardedTree, require_plain_call
 
 
@@ -48,14 +45,7 @@ def inverse_dynamics(
     if isinstance(model, ShardedTree):
         require_plain_call(f_ext, schedule)
         return model.inverse_dynamics(q, qd, qdd)
-
-    def compute(q: Any, qd: Any, qdd: Any, f_ext: Any) -> Any:
-        check_schedule(schedule)
-        if model.nv == 0:
-            return jnp.zeros((q.shape[0], 0), q.dtype)
-        return run(RNEA, model, {"q": q, "qd": qd, "qdd": qdd}, f_ext, schedule)["tau"]
-
-    return evaluate_for(model, compute, q=q, qd=qd, qdd=qdd, f_ext=f_ext)
+    return output_of(RNEA, model, schedule, q=q, qd=qd, qdd=qdd, f_ext=f_ext)
 
 
 def zero_rates(model: Model, like: Any) -> Any:

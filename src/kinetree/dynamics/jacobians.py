@@ -42,7 +42,6 @@ from .schedules.lane_rows import (
     Turns,
     joints_with,
     kind_of,
-    no_constants,
     placing_parts,
     screw_constants,
 )
@@ -94,8 +93,7 @@ def jacobian_lanes(quaternions: bool, roots: bool, way: int) -> LaneAlgorithm:
 
     def entries(structure: Structure, rows: np.ndarray) -> Turns:
         first = [np.full_like(rows, memory.base(-1)), memory.base(rows)]
-        table = np.stack([*first, *(rows + k * structure.tree.n for k in range(6))], -1)
-        return table.astype(np.int32), rows
+        return np.stack([*first, *(rows + k * structure.tree.n for k in range(6))], -1), rows
 
     def one_turn(structure: Structure, body: int) -> Turns:
         slots = [memory.base(-1), memory.base(structure.row_of_body[body])]
@@ -129,7 +127,7 @@ def jacobian_lanes(quaternions: bool, roots: bool, way: int) -> LaneAlgorithm:
     if roots:
         of_six = tuple(Lane(0, ENTRIES + k, j) for k in range(6) for j in range(ROWS))
         loop = Loop(columns_of_root, 8, NOTHING, reads=(aimed_at, stands), outputs=of_six)
-        parts.append(RowPart(loop, of_root, no_constants))
+        parts.append(RowPart(loop, of_root))
     name = "jacobian" + "_quaternions" * quaternions + "_roots" * roots
     return LaneAlgorithm(name, parts, memory, ("q",), ((6, row_count),), gives=("force",))
 

@@ -39,7 +39,6 @@ from .schedules.lane_rows import (
     RowPart,
     Turns,
     V,
-    no_constants,
     placing_parts,
     row_turns,
     shift_parts,
@@ -90,18 +89,16 @@ def regressor_lanes(quaternions: bool) -> LaneAlgorithm:
 
     def body_turns(structure: Structure) -> Turns:
         bodies = np.flatnonzero(structure.row_of_body >= 0)
-        table = np.stack([memory.base(structure.row_of_body[bodies]), region(structure, bodies)], -1)
-        return table.astype(np.int32), bodies
+        return np.stack([memory.base(structure.row_of_body[bodies]), region(structure, bodies)], -1), bodies
 
     def pair(_: tuple, __: tuple, reads: tuple) -> tuple:
         S, forces = reads
         return (), (), tuple(S.dot(f) for f in forces)
 
-    def pair_turns(structure: Structure) -> Turns:
+    def pair_turns(structure: Structure) -> np.ndarray:
         row, body = carried_bodies(structure)
         entry = NUMBERS * (row.astype(np.int64) * structure.n_bodies + body)
-        table = np.stack([memory.base(row), region(structure, body), entry], -1)
-        return table.astype(np.int32), row
+        return np.stack([memory.base(row), region(structure, body), entry], -1)
 
     def others(structure: Structure) -> np.ndarray:
         zero = np.ones((structure.tree.n, structure.n_bodies), bool)
@@ -129,7 +126,6 @@ def regressor_lanes(quaternions: bool) -> LaneAlgorithm:
         RowPart(
             Loop(pair, 3, NOTHING, (memory.at(ROW, "S"), Slots(BODY, 0, WRENCHES)), outputs=outputs),
             pair_turns,
-            no_constants,
         ),
         *zero_parts(others),
     ]

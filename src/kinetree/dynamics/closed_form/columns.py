@@ -16,7 +16,7 @@ from kinetree.lanes import NOTHING, NUMBER, Lane, Loop, Slots, slot
 from ..matrices.ltdl_lanes import eliminate, elimination_turns
 from ..schedules import tuning
 from ..schedules.lane_parts import RUNS, run_starts
-from ..schedules.lane_rows import RowPart, Turns, no_constants
+from ..schedules.lane_rows import RowPart, Turns
 from .shape import Skeleton
 
 CHUNK, TERMS = tuning.SOLVE_CHUNK_COLUMNS, tuning.SOLVE_TERMS
@@ -76,25 +76,21 @@ def _chunk(column: int) -> Slots:
     return Slots(column, 0, NUMBERS)
 
 
-def _turns(table: np.ndarray) -> Turns:
-    return table.astype(np.int32), np.zeros(len(table), np.int32)
-
-
 def prepare(region: Regions, variant: Any) -> list[RowPart]:
     """Write zeros where entries are missing or add up; for forward dynamics also the unit matrix and the zeros of H."""
 
-    def entries_turns(shape: Skeleton) -> Turns:
+    def entries_turns(shape: Skeleton) -> np.ndarray:
         r, m = region(shape), shape.size
         missing = np.ones((m, m), bool)
         if not variant.coupled:
             i, j = shape.structure.tree.ancestor_pairs
             missing[i, j] = missing[j, i] = False
-        return _turns(r.entry(*np.nonzero(missing))[:, None])
+        return r.entry(*np.nonzero(missing))[:, None]
 
     def rows_turns(shape: Skeleton) -> Turns:
         r = region(shape)
         first = r.start + np.arange(0, shape.size * r.columns, CHUNK)
-        return first[:, None].astype(np.int32), np.arange(len(first))
+        return first[:, None], np.arange(len(first))
 
     def rows(model: Any, turns: np.ndarray) -> tuple:
         r = region(Skeleton.of(model))
@@ -105,7 +101,7 @@ def prepare(region: Regions, variant: Any) -> list[RowPart]:
 
     def numbers_turns(shape: Skeleton) -> Turns:
         r = region(shape)
-        return np.arange(r.packed, r.end)[:, None].astype(np.int32), np.arange(r.end - r.packed)
+        return np.arange(r.packed, r.end)[:, None], np.arange(r.end - r.packed)
 
     def numbers(model: Any, turns: np.ndarray) -> np.ndarray:
         return (turns == len(turns) - 1).astype(float)  # the last slot holds 1
@@ -117,7 +113,7 @@ def prepare(region: Regions, variant: Any) -> list[RowPart]:
         return ((0.0, 0.0, 0.0),), (), ()
 
     if not variant.forward:
-        return [RowPart(Loop(clear, 1, NOTHING, writes=(Slots(0, 0, THREE),)), entries_turns, no_constants)]
+        return [RowPart(Loop(clear, 1, NOTHING, writes=(Slots(0, 0, THREE),)), entries_turns)]
     return [
         RowPart(Loop(fill, 1, NUMBERS, writes=(_chunk(0),)), rows_turns, rows),
         RowPart(Loop(fill, 1, NUMBER, writes=(slot(0),)), numbers_turns, numbers),
@@ -127,11 +123,11 @@ def prepare(region: Regions, variant: Any) -> list[RowPart]:
 def solve(region: Regions) -> list[RowPart]:
     """Replace H by its factors, then X by H⁻¹ X."""
 
-    def factors(shape: Skeleton) -> Turns:
+    def factors(shape: Skeleton) -> np.ndarray:
         r = region(shape)
-        return _turns(elimination_turns(shape.tree, r.one - r.packed) + r.packed)
+        return elimination_turns(shape.tree, r.one - r.packed) + r.packed
 
-    def substitution(outward: bool) -> Callable[[Skeleton], Turns]:
+    def substitution(outward: bool) -> Callable[[Skeleton], np.ndarray]:
         """Turns of a substitution: slots of TERMS factors L_kj, of TERMS known chunks of X, and of the chunk to change.
 
         Outward, the rows j that carry row k are subtracted from it; inward, row k is subtracted from the rows that
@@ -139,7 +135,7 @@ def solve(region: Regions) -> list[RowPart]:
         stay in the nearest cache.
         """
 
-        def turns(shape: Skeleton) -> Turns:
+        def turns(shape: Skeleton) -> np.ndarray:
             r, (k, j) = region(shape), (x.astype(np.int64) for x in shape.tree.ancestor_pairs)
             place = np.flatnonzero(k != j)
             number = np.repeat(np.arange(chunks(shape)), len(place))
@@ -150,14 +146,14 @@ def solve(region: Regions) -> list[RowPart]:
             known, changed = (j[place], k[place]) if outward else (k[place], j[place])
             order = np.lexsort([known, changed if outward else -changed, number])
             place, number, known, changed = (x[order] for x in (place, number, known, changed))
-            return _turns(_grouped(r, place, number, known, changed))
+            return _grouped(r, place, number, known, changed)
 
         return turns
 
-    def diagonal(shape: Skeleton) -> Turns:
+    def diagonal(shape: Skeleton) -> np.ndarray:
         r = region(shape)
         k, number = (x.ravel() for x in np.meshgrid(np.arange(shape.size), np.arange(chunks(shape)), indexing="ij"))
-        return _turns(np.stack([r.packed + shape.tree.ancestor_start[k], r.chunk(k, number)], -1))
+        return np.stack([r.packed + shape.tree.ancestor_start[k], r.chunk(k, number)], -1)
 
     def subtract(_: tuple, __: tuple, reads: tuple) -> tuple:
         factors, rows = reads[:TERMS], reads[TERMS:]
@@ -174,10 +170,10 @@ def solve(region: Regions) -> list[RowPart]:
     product = Loop(subtract, 2 * TERMS + 1, NOTHING, reads=terms, adds=(_chunk(2 * TERMS),))
     quotient = Loop(divide, 2, NOTHING, reads=(slot(0), _chunk(1)), writes=(_chunk(1),))
     return [
-        RowPart(eliminate(), factors, no_constants),
-        RowPart(product, substitution(outward=False), no_constants),
-        RowPart(quotient, diagonal, no_constants),
-        RowPart(product, substitution(outward=True), no_constants),
+        RowPart(eliminate(), factors),
+        RowPart(product, substitution(outward=False)),
+        RowPart(quotient, diagonal),
+        RowPart(product, substitution(outward=True)),
     ]
 
 
@@ -214,10 +210,10 @@ def store(region: Regions) -> list[RowPart]:
     mode it would count twice.
     """
 
-    def turns(shape: Skeleton, width: int) -> Turns:
+    def turns(shape: Skeleton, width: int) -> np.ndarray:
         m = shape.size
         i, j = (x.ravel() for x in np.meshgrid(np.arange(m), run_starts(m, width), indexing="ij"))
-        return _turns(np.stack([region(shape).entry(i, j), i * m + j], -1))
+        return np.stack([region(shape).entry(i, j), i * m + j], -1)
 
     def part(width: int) -> RowPart:
         def step(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -226,7 +222,7 @@ def store(region: Regions) -> list[RowPart]:
         reads = (Slots(0, 0, jax.tree.structure((0.0,) * (3 * width))),)
         outputs = tuple(Lane(array, 1, k) for array in range(3) for k in range(width))
         loop = Loop(step, 2, NOTHING, reads=reads, outputs=outputs)
-        return RowPart(loop, lambda shape: turns(shape, width), no_constants)
+        return RowPart(loop, lambda shape: turns(shape, width))
 
     return [part(width) for width in RUNS]
 

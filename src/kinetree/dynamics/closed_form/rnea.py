@@ -32,7 +32,6 @@ from ..schedules.lane_rows import (
     RowPart,
     Turns,
     V,
-    no_constants,
     placing_parts,
     row_turns,
 )
@@ -166,7 +165,7 @@ class SlopeWriter:
             joint = self.memory.base(shape.structure.tree.parent[shape.joint_of_row[rows]])
             last = self.memory.base(shape.last_of_row[rows])
             more = [joint, last, *self.places(shape, rows, rows)]
-            return np.concatenate([table, np.stack(more, -1)], 1).astype(np.int32), rows
+            return np.concatenate([table, np.stack(more, -1)], 1), rows
 
         return turns
 
@@ -189,7 +188,7 @@ class SlopeWriter:
             i, j = i[some], j[some]
             entry, packed = self.places(shape, i, j)
             table = [self.memory.base(i), self.memory.base(j), entry, self.places(shape, j, i)[0], packed]
-            return np.stack(table, -1).astype(np.int32), i * shape.rows + j
+            return np.stack(table, -1), i * shape.rows + j
 
         return turns
 
@@ -265,11 +264,11 @@ class SlopeWriter:
     def forces(self) -> RowPart:
         """Forces on bodies, moved from the world's origin to that of the program."""
 
-        def turns(shape: Skeleton) -> Turns:
+        def turns(shape: Skeleton) -> np.ndarray:
             of_body = shape.structure.row_of_body
             bodies = np.flatnonzero(of_body >= 0)
             table = [self.memory.base(-1) + 0 * bodies, self.memory.base(of_body[bodies]), 6 * bodies]
-            return np.stack(table, -1).astype(np.int32), bodies
+            return np.stack(table, -1)
 
         def step(_: tuple, f: tuple, reads: tuple) -> tuple:
             moment, force = Vec3(*f[:3]), Vec3(*f[3:])
@@ -277,7 +276,7 @@ class SlopeWriter:
 
         inputs = tuple(Lane(F_IN, V, k) for k in range(6))
         loop = Loop(step, 3, NOTHING, self.at(PARENT, "pose"), adds=self.at(OWN, "applied"), inputs=inputs)
-        return RowPart(loop, turns, no_constants)
+        return RowPart(loop, turns)
 
     def inward(self) -> RowPart:
         """Composites, the terms of each row for pairs, and the diagonals."""
@@ -362,7 +361,8 @@ class SlopeWriter:
 
         writes, adds, outputs = self.entry_places(entry, PACKED_ENTRY)
         loop = Loop(step, 5, NUMBER if coupled else NOTHING, read, writes, adds, outputs=outputs)
-        return RowPart(loop, self.pair_table(chosen), pair_ratios if coupled else no_constants)
+        part = RowPart(loop, self.pair_table(chosen))
+        return part._replace(constants=pair_ratios) if coupled else part
 
     def apart(self, shape: Skeleton, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Pairs of different joints, which follow different ones."""

@@ -24,7 +24,7 @@ from kinetree.tree import Tree
 from ..elements.articulated import freed_bias, joint_answer, joint_drive, joint_inertia
 from ..schedules import tuning
 from ..schedules.lane_parts import run_starts
-from ..schedules.lane_rows import NOTHING, OWN, PARENT, ZERO3, RowPart, Turns, no_constants, row_turns
+from ..schedules.lane_rows import NOTHING, OWN, PARENT, ZERO3, RowPart, row_turns
 from .shape import Skeleton
 
 WIDTHS = tuning.SWEEP_WIDTHS
@@ -115,9 +115,8 @@ def _groups(width: int, shape: Skeleton) -> tuple[np.ndarray, np.ndarray]:
     return first, np.stack([related[k : k + width].any(0) for k in first]) if len(first) else np.zeros((0, n), bool)
 
 
-def _turns(table: list[np.ndarray], columns: int) -> Turns:
-    whole = np.concatenate([np.zeros((0, columns), np.int64), *table]).astype(np.int32)
-    return whole, np.zeros(len(whole), np.int32)
+def _turns(tables: list[np.ndarray], columns: int) -> np.ndarray:
+    return np.concatenate([np.zeros((0, columns), np.int64), *tables])
 
 
 def _columns(width: int, column: int) -> Slots:
@@ -133,26 +132,24 @@ def _room(width: int, column: int, kind: Any) -> Slots:
 def prepare(region: Regions) -> list[RowPart]:
     """Write zeros to the room of zeros, and to X where rows take part; then the unit matrix."""
 
-    def zeros(shape: Skeleton) -> Turns:
-        return _turns([region(shape).room(ZEROS) + 3 * np.arange(ROOM // 3)[:, None]], 1)
+    def zeros(shape: Skeleton) -> np.ndarray:
+        return region(shape).room(ZEROS) + 3 * np.arange(ROOM // 3)[:, None]
 
-    def clear(width: int) -> Callable[[Skeleton], Turns]:
-        def turns(shape: Skeleton) -> Turns:
+    def clear(width: int) -> Callable[[Skeleton], np.ndarray]:
+        def turns(shape: Skeleton) -> np.ndarray:
             first, some = _groups(width, shape)
             group, row = np.nonzero(some)
-            return _turns([region(shape).entry(row, first[group])[:, None]], 1)
+            return region(shape).entry(row, first[group])[:, None]
 
         return turns
 
-    def diagonal(shape: Skeleton) -> Turns:
+    def diagonal(shape: Skeleton) -> np.ndarray:
         own = np.arange(shape.size)
-        return _turns([region(shape).entry(own, own)[:, None] + 2], 1)
+        return region(shape).entry(own, own)[:, None] + 2
 
-    def write(width: int, number: float, turns: Callable[[Skeleton], Turns]) -> RowPart:
+    def write(width: int, number: float, turns: Callable[[Skeleton], np.ndarray]) -> RowPart:
         slots = Slots(0, 0, jax.tree.structure(width * (0.0,)))
-        return RowPart(
-            Loop(lambda _, __, ___: ((width * (number,),), (), ()), 1, NOTHING, writes=(slots,)), turns, no_constants
-        )
+        return RowPart(Loop(lambda _, __, ___: ((width * (number,),), (), ()), 1, NOTHING, writes=(slots,)), turns)
 
     return [write(3, 0.0, zeros), *(write(3 * w, 0.0, clear(w)) for w in WIDTHS), write(1, 1.0, diagonal)]
 
@@ -186,7 +183,7 @@ def solve(region: Regions, memory: Memory) -> list[RowPart]:
             both = zip(u, forces, beside, strict=True)
             return (tuple(other + freed_bias(U, d_inverse, x, p) for x, p, other in both), u), (), ()
 
-        def turns(shape: Skeleton) -> Turns:
+        def turns(shape: Skeleton) -> np.ndarray:
             r, tree, tables = region(shape), shape.tree, []
             for first, some in zip(*_groups(width, shape), strict=True):
                 rows = tree.preorder[::-1][some[tree.preorder[::-1]]]
@@ -196,7 +193,7 @@ def solve(region: Regions, memory: Memory) -> list[RowPart]:
 
         x, to = _columns(width, X_AT), _room(width, TO, Force)
         reads = (*known, x, _room(width, FROM, Force), _room(width, BESIDE, Force))
-        return RowPart(Loop(step, 5, NOTHING, reads, writes=(to, x)), turns, no_constants)
+        return RowPart(Loop(step, 5, NOTHING, reads, writes=(to, x)), turns)
 
     def outward(width: int) -> RowPart:
         def step(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -205,7 +202,7 @@ def solve(region: Regions, memory: Memory) -> list[RowPart]:
             below = tuple(a + S * x for x, a in zip(X, above, strict=True))
             return (below,), (), tuple(X[3 * k + array] for array in range(3) for k in range(width))
 
-        def turns(shape: Skeleton) -> Turns:
+        def turns(shape: Skeleton) -> np.ndarray:
             r, tree, tables = region(shape), shape.tree, []
             rows = tree.preorder
             for first, some in zip(*_groups(width, shape), strict=True):
@@ -216,9 +213,7 @@ def solve(region: Regions, memory: Memory) -> list[RowPart]:
 
         reads = (*known, _columns(width, X_AT), _room(width, ABOVE, Motion))
         outputs = tuple(Lane(array, OUT, k) for array in range(3) for k in range(width))
-        return RowPart(
-            Loop(step, 5, NOTHING, reads, (_room(width, BELOW, Motion),), outputs=outputs), turns, no_constants
-        )
+        return RowPart(Loop(step, 5, NOTHING, reads, (_room(width, BELOW, Motion),), outputs=outputs), turns)
 
     return [pivots(memory), *map(inward, WIDTHS), *map(outward, WIDTHS)]
 

@@ -7,7 +7,6 @@ branches that it moves meet.
 """
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from ..closed_form.shape import Skeleton
 from ..elements.articulated import firm
 from ..schedules.lane_algorithm import LaneAlgorithm, Shapes
 from ..schedules.lane_coupling import GATHER, CoupledLanes, coupling_of, emit
-from ..schedules.lane_rows import Traits, Turns, kind_of
+from ..schedules.lane_rows import Traits, kind_of
 from ..schedules.lanes import Variant, lane_program
 from .ltdl_lanes import ELIMINATE, L_SOLVE, LT_SOLVE, Places
 
@@ -82,8 +81,7 @@ class ReducedLanes(CoupledLanes):
         """The first slot after the free program, its results, and the reduced equation with its diagonal."""
         return self.regions(shape)[-1] + Places(shape.tree).one + 1 + shape.size
 
-    @lru_cache(maxsize=256)  # noqa: B019
-    def turns(self, shape: Skeleton, *about: int) -> tuple[Turns, ...]:
+    def tables(self, shape: Skeleton, *about: int) -> list[Any]:
         """Tables of all loops."""
         regions, places = self.regions(shape), Places(shape.tree)
         first, rows = regions[-1], np.arange(shape.size)
@@ -105,8 +103,7 @@ class ReducedLanes(CoupledLanes):
             first + L_SOLVE.table(places),
             np.stack([vector, rows], -1),
         ]
-        none = np.zeros(0, np.int32)
-        return (*self.widened_turns(shape), *((t.astype(np.int32), none) for t in tables))
+        return [*self.widened_turns(shape), *tables]
 
     def values(self, model: Model, *about: int) -> tuple[Any, ...]:
         """Constants of the free program, then those of the loops here."""

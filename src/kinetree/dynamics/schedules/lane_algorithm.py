@@ -25,6 +25,7 @@ from .lane_rows import RowPart, Turns
 
 MAX_KEPT_CONSTANTS = 64  # sets of constants kept for one model, in different dtypes and about different bodies
 Shapes = tuple[tuple[int, ...], ...]
+NO_ROWS = np.zeros(0, np.int32)
 Axis = int | Callable[[Any], int]  # how many entries there are along an axis, or a function of a shape
 
 
@@ -60,8 +61,12 @@ class LaneAlgorithm:
     @lru_cache(maxsize=256)  # noqa: B019 - algorithms live as long as the process
     def turns(self, shape: Any, *about: int) -> tuple[Turns, ...]:
         """Tables of all loops for one tree, and for one body if the algorithm is about one."""
-        turns = (part.turns(shape, *about) for part in self.parts)
-        return tuple((np.ascontiguousarray(table), rows.astype(np.int32)) for table, rows in turns)
+        both = (x if isinstance(x, tuple) else (x, NO_ROWS) for x in self.tables(shape, *about))
+        return tuple((np.ascontiguousarray(table, np.int32), rows.astype(np.int32)) for table, rows in both)
+
+    def tables(self, shape: Any, *about: int) -> list[Any]:
+        """The same, of any type of integers; only a table if its loop has no constants."""
+        return [part.turns(shape, *about) for part in self.parts]
 
     def values(self, model: Model, *about: int) -> tuple[Any, ...]:
         """The constants of all loops, a pytree of (turns,) arrays each."""

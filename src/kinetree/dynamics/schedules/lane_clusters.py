@@ -22,7 +22,7 @@ from ..closed_form.shape import Skeleton
 from ..recursion import AT, Algorithm, Inward, Pass, Row, zeros
 from .lane_algorithm import LaneAlgorithm, Shapes
 from .lane_coupling import CoupledLanes, coupling_of
-from .lane_rows import OWN, PARENT, STRETCH, RowPart, Traits, Turns, V, kind_of, no_constants, row_turns
+from .lane_rows import OWN, PARENT, STRETCH, RowPart, Traits, Turns, V, kind_of, row_turns
 from .lane_visits import Visits
 from .lanes import Variant, Writer
 
@@ -121,7 +121,7 @@ class ClusterWriter(Writer):
             )
             adds = np.where(found.inside, self.waits_at(shape, place[above]), cluster)  # `pending` comes first
             table, rows = row_turns(self.memory, choose=lambda _: found.members)(shape.structure)
-            table = np.column_stack([table, body, self.waits_at(shape, member), adds, cluster]).astype(np.int32)
+            table = np.column_stack([table, body, self.waits_at(shape, member), adds, cluster])
             return (table[::-1], rows[::-1]) if inward else (table, rows)
 
         return turns
@@ -130,8 +130,7 @@ class ClusterWriter(Writer):
         """Turns over the clusters."""
         found = _known(shape)
         own = self.cluster_at(shape, np.arange(len(found.parent)))
-        table = np.stack([self.memory.base(found.parent), own, found.leader, 0 * own], -1)
-        return table.astype(np.int32), found.leader
+        return np.stack([self.memory.base(found.parent), own, found.leader, 0 * own], -1), found.leader
 
     # -- loops --------------------------------------------------------------------------------------------------------
 
@@ -142,19 +141,17 @@ class ClusterWriter(Writer):
         def zero(slots: Slots) -> Any:
             return jax.tree.unflatten(slots.tree, slots.count * [0.0])
 
-        def turns(shape: Skeleton) -> Turns:
-            first = self.waits_at(shape, np.arange(len(_known(shape).members)))
-            return first[:, None].astype(np.int32), np.zeros(0, np.int64)
+        def turns(shape: Skeleton) -> np.ndarray:
+            return self.waits_at(shape, np.arange(len(_known(shape).members)))[:, None]
 
-        def cluster_turns(shape: Skeleton) -> Turns:
+        def cluster_turns(shape: Skeleton) -> np.ndarray:
             first = self.cluster_at(shape, np.arange(len(_known(shape).parent)))
-            table = np.stack([first, first + self.waiting.at(0, "body").offset], -1)
-            return table.astype(np.int32), np.zeros(0, np.int64)
+            return np.stack([first, first + self.waiting.at(0, "body").offset], -1)
 
         member = Loop(lambda _, __, ___: ((zero(waits),), (), ()), 1, NOTHING, writes=(waits,))
         both = (waits, body)
         cluster = Loop(lambda _, __, ___: (tuple(map(zero, both)), (), ()), 2, NOTHING, writes=both)
-        return [RowPart(member, turns, no_constants, True), RowPart(cluster, cluster_turns, no_constants, True)]
+        return [RowPart(member, turns, of_coupling=True), RowPart(cluster, cluster_turns, of_coupling=True)]
 
     def members_in(self, p: Pass) -> RowPart:
         """Bodies of the members, added to their parents or to their cluster."""
@@ -213,7 +210,7 @@ class ClusterWriter(Writer):
             adds=self.fields.at(PARENT, "body"),
             inputs=(Lane(self.algorithm.inputs.index("tau"), V),),
         )
-        return RowPart(loop, self.cluster_turns, no_constants, of_coupling=True)
+        return RowPart(loop, self.cluster_turns, of_coupling=True)
 
     def clusters_out(self) -> RowPart:
         """The acceleration of the coordinate of each cluster."""
@@ -225,7 +222,7 @@ class ClusterWriter(Writer):
 
         reads = (*self.fields.at(PARENT, "a"), self.waiting.at(OWN, "joint"))
         loop = Loop(step, 4, NOTHING, reads=reads, writes=(self.waiting.at(OWN, "rate"),), outputs=(Lane(0, V),))
-        return RowPart(loop, self.cluster_turns, no_constants, of_coupling=True)
+        return RowPart(loop, self.cluster_turns, of_coupling=True)
 
     # -- members ------------------------------------------------------------------------------------------------------
 
@@ -288,8 +285,7 @@ class ClusterLanes(CoupledLanes):
         """The shape of accelerations."""
         return ((shape.size,),)
 
-    @lru_cache(maxsize=256)  # noqa: B019
-    def turns(self, shape: Skeleton, *about: int) -> tuple[Turns, ...]:
+    def tables(self, shape: Skeleton, *about: int) -> list[Any]:
         """Tables of all loops; results go to the columns of the remaining coordinates."""
         source, turns = coupling_of(shape).source_v, self.widened_turns(shape)
         for plan, (table, _) in zip(self.loops, turns, strict=True):

@@ -8,7 +8,6 @@ are neither added nor copied.
 
 import math
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +21,6 @@ from kinetree.model.coupling import Coupling
 from ..closed_form.shape import Skeleton
 from .lane_algorithm import LaneAlgorithm, Shapes
 from .lane_parts import RUNS, run_starts, zero_parts, zero_runs
-from .lane_rows import Turns
 
 LINES = {"q": (0.0, 0.0), "v": (0.0,)}  # the ratio of a coordinate, and its offset if it has one
 AXES = {"force": (-1,), "first": (-2,), "matrix": (-1, -2)}  # axes of an output along which entries are added up
@@ -182,12 +180,11 @@ class CoupledLanes(LaneAlgorithm):
             first.append(first[-1] + (0 if gives == "unchanged" else math.prod(form)))
         return first
 
-    @lru_cache(maxsize=256)  # noqa: B019
-    def turns(self, shape: Skeleton, *about: int) -> tuple[Turns, ...]:
+    def tables(self, shape: Skeleton, *about: int) -> list[Any]:
         """Tables of all loops."""
-        turns = list(self.widened_turns(shape, *about))
+        turns = self.widened_turns(shape, *about)
         if not self.moved:
-            return tuple(turns)
+            return turns
         regions = self.regions(shape)
         zero = self.zeros(shape, *about)
         gather, ends, clear, needed = [], [], [], []
@@ -203,8 +200,7 @@ class CoupledLanes(LaneAlgorithm):
             table, places = turns[number][0], self.loops[number].loop.writes
             slots = np.stack([table[:, x.column] + x.offset for x in places], -1)
             turns[number] = table[np.isin(slots, np.concatenate(needed)).any(-1)], np.zeros(0, np.int32)
-        last = [np.concatenate(gather), *ends, *clear]
-        return (*turns, *((table.astype(np.int32), np.zeros(0, np.int32)) for table in last))
+        return [*turns, np.concatenate(gather), *ends, *clear]
 
     def narrowing(self, shape: Skeleton, output: int) -> Narrowing:
         """The reduction of one output."""
@@ -220,7 +216,7 @@ class CoupledLanes(LaneAlgorithm):
                 found[x.array][table[:, x.column] + x.offset] = True
         return found
 
-    def widened_turns(self, shape: Skeleton, *about: int) -> tuple[Turns, ...]:
+    def widened_turns(self, shape: Skeleton, *about: int) -> list[Any]:
         """Tables of the free program, which reads the coupled coordinates and leaves its results in slots."""
         coupling, regions = coupling_of(shape), self.regions(shape)
         source = {"q": coupling.source_q, "v": coupling.source_v}
@@ -228,8 +224,8 @@ class CoupledLanes(LaneAlgorithm):
         for plan, (table, rows) in zip(self.loops, self.free.turns(self.free.shape(shape), *about), strict=True):
             columns = [source[kind][table[:, column]] for kind, column in plan.read]
             columns += [regions[array] + table[:, column] for array, column in plan.written]
-            turns.append((np.column_stack([table, *columns]).astype(np.int32), rows))
-        return tuple(turns)
+            turns.append((np.column_stack([table, *columns]), rows))
+        return turns
 
     def values(self, model: Model, *about: int) -> tuple[Any, ...]:
         """Constants of the free program, then the ratios of results."""

@@ -33,8 +33,8 @@ from .lane_rows import (
     base_gravity,
     base_turn,
     joint_turns,
-    joints_with,
-    no_constants,
+    q_columns,
+    row_constants,
     row_turns,
     stroke,
     with_coordinates,
@@ -79,19 +79,14 @@ def root_poses(memory: Memory, own: Slots) -> RowPart:
 
     last = own._replace(offset=own.offset + 5 * memory.size)
     loop = Loop(step, 4, ROWS, writes=(last,), inputs=tuple(Lane(0, Q, k) for k in range(7)))
-    return RowPart(loop, joint_turns(memory, with_position=1))
+    return RowPart(loop, joint_turns(memory, with_position=1), row_constants)
 
 
 def stretch_parts(memory: Memory, quaternions: bool) -> list[RowPart]:
     """Loops that write the stretch of each joint's spring (model/physics.py)."""
     own = memory.at(OWN, STRETCH)
 
-    def part(columns: int, rows: int, step: Callable[..., tuple], choose: Callable[[Structure], np.ndarray]) -> RowPart:
-        def turns(structure: Structure) -> Turns:
-            table, taken = row_turns(memory, choose=choose)(structure)
-            table[:, Q] = q_columns(structure)[taken]
-            return table, taken
-
+    def part(columns: int, rows: int, step: Callable[..., tuple], turns: Any) -> RowPart:
         def rest(model: Model, taken: np.ndarray) -> tuple:
             assert model.passive is not None
             first = q_columns(model.structure)[taken]
@@ -112,21 +107,10 @@ def stretch_parts(memory: Memory, quaternions: bool) -> list[RowPart]:
         turned = quaternion_stretch(Quaternion(*rest[3:]), Quaternion(*q[3:]))
         return (*turned, *way_from_rest(Vec3(*rest[:3]), Vec3(*q[:3]), Quaternion(*q[3:]))), (), ()
 
-    scalars = part(1, 1, scalar, with_coordinates)
+    scalars = part(1, 1, scalar, row_turns(memory, choose=with_coordinates))
     if not quaternions:
         return [scalars]
-    return [
-        scalars,
-        part(7, 6, free, lambda s: joints_with(s, 1)[:, 0]),
-        part(4, 3, ball, lambda s: joints_with(s, 0)[:, 0]),
-    ]
-
-
-def q_columns(structure: Structure) -> np.ndarray:
-    """The first column of q of each row, also for the first rows of quaternion joints; else −1."""
-    columns = np.array(structure.q_of_row)
-    columns[structure.quaternion_joints[:, 0]] = structure.quaternion_joints[:, 1]
-    return columns
+    return [scalars, part(7, 6, free, joint_turns(memory, 1)), part(4, 3, ball, joint_turns(memory, 0))]
 
 
 RUNS = (8, 4, 2, 1)  # entries in a row that a turn writes: a transposed vector of lanes, or a part of one
@@ -151,13 +135,12 @@ def zero_parts(zeros: Callable[..., np.ndarray], arrays: tuple[int, ...] = (0,))
     """Loops that write zeros to outputs where `zeros`, of a structure and the body that a call is about, is true."""
 
     def part(width: int) -> RowPart:
-        def turns(structure: Structure, *about: int) -> Turns:
-            starts = zero_runs(zeros(structure, *about))[width]
-            return starts[:, None].astype(np.int32), np.zeros(0, np.int64)
+        def turns(structure: Structure, *about: int) -> np.ndarray:
+            return zero_runs(zeros(structure, *about))[width][:, None]
 
         outputs = tuple(Lane(array, 0, k) for array in arrays for k in range(width))
         nothing = len(outputs) * (0.0,)
-        return RowPart(Loop(lambda _, __, ___: ((), (), nothing), 1, NOTHING, outputs=outputs), turns, no_constants)
+        return RowPart(Loop(lambda _, __, ___: ((), (), nothing), 1, NOTHING, outputs=outputs), turns)
 
     return [part(width) for width in RUNS]
 
@@ -207,11 +190,11 @@ def total_parts(algorithm: Algorithm, fields: Fields, p: Pass) -> list[RowPart]:
     """A sum that flows inward from row to row, so that the sum of a bushy tree is balanced, as the tree is."""
     own, up = fields.at(OWN, p.state), fields.at(PARENT, p.state)
     flow = Loop(lambda _, __, reads: ((), reads, ()), 4, NOTHING, reads=own, adds=up)
-    parts = [RowPart(flow, row_turns(fields.memory, inward=True), no_constants)]
+    parts = [RowPart(flow, row_turns(fields.memory, inward=True))]
     if p.outputs:
         outputs = tuple(Lane(_place(algorithm, p.state), V, k) for k in range(_count(algorithm, p.state)))
         end = Loop(lambda _, __, reads: ((), (), tuple(jax.tree.leaves(reads))), 4, NOTHING, reads=own, outputs=outputs)
-        parts.append(RowPart(end, base_turn(fields.memory), no_constants))
+        parts.append(RowPart(end, base_turn(fields.memory)))
     return parts
 
 
@@ -248,7 +231,7 @@ def body_parts(algorithm: Algorithm, fields: Fields, p: Pass) -> list[RowPart]:
     def turns(structure: Structure, *about: int) -> Turns:
         body = np.array(about[:1]) if one else np.arange(structure.n_bodies)
         first = [0 * body if one else count * body for count in counts]
-        return np.stack([fields.memory.base(structure.row_of_body[body]), *first], -1).astype(np.int32), body
+        return np.stack([fields.memory.base(structure.row_of_body[body]), *first], -1), body
 
     outputs = tuple(
         Lane(_place(algorithm, name), 1 + k, i)
@@ -306,6 +289,6 @@ def with_columns(turns: Callable[[Structure], Turns], count: int) -> Callable[[S
     def changed(structure: Structure) -> Turns:
         table, rows = turns(structure)
         places: list[Any] = [rows + k * structure.tree.n for k in range(count)]
-        return np.concatenate([table, np.stack(places, -1).astype(np.int32)], 1), rows
+        return np.concatenate([table, np.stack(places, -1)], 1), rows
 
     return changed

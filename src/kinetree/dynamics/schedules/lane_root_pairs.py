@@ -14,7 +14,7 @@ from kinetree.model import Model, Structure
 from kinetree.spatial import Force
 
 from .lane_roots import AXES, LAST, ROWS, resting
-from .lane_rows import RowForm, RowPart, Turns, joints_with, no_constants
+from .lane_rows import RowForm, RowPart, Turns, joints_with
 from .lane_visits import Fields
 
 BELOW, START, ENTRY, MIRROR = range(4)  # columns for a row of a limb; six mirrored places begin at the last column
@@ -62,8 +62,7 @@ class RootPairs:
             tree, first = structure.tree, joints_with(structure, 1)[:, 0]
             rows = (first[:, None] + np.arange(ROWS)).ravel()
             entry = tree.ancestor_start[rows] if self.packed else rows.astype(np.int64) * tree.n + first.repeat(ROWS)
-            table = np.column_stack([self.fields.memory.base(first + LAST), entry.reshape(-1, ROWS)])
-            return table.astype(np.int32), first
+            return np.column_stack([self.fields.memory.base(first + LAST), entry.reshape(-1, ROWS)]), first
 
         def armatures(model: Model, first: np.ndarray) -> tuple:
             return () if hinges else tuple(model.rows.armature[first + k] for k in range(ROWS))
@@ -102,7 +101,7 @@ class RootPairs:
                 entry = tree.ancestor_start[row] + tree.depth[row] - tree.depth[first]
             mirror = [] if self.packed else [(first + k) * tree.n + row for k in range(ROWS)]
             slots = [self.fields.memory.base(x) for x in (below, row)]
-            return np.stack([*slots, entry, *mirror], -1).astype(np.int32), row
+            return np.stack([*slots, entry, *mirror], -1), row
 
         entries = tuple(Lane(self.array, ENTRY, -k if self.packed else k) for k in range(ROWS))
         mirrors = () if self.packed else tuple(Lane(self.array, MIRROR + k) for k in range(ROWS))
@@ -113,4 +112,4 @@ class RootPairs:
             reads=self.fields.at(BELOW, AT) + self.fields.at(START, self.carry.state),
             outputs=entries + mirrors,
         )
-        return RowPart(loop, turns, no_constants)
+        return RowPart(loop, turns)

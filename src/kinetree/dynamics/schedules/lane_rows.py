@@ -203,11 +203,6 @@ def _some(x: Any) -> bool:
     return not isinstance(x, np.ndarray | tuple) or bool(np.any(x))
 
 
-def no_constants(model: Model, rows: np.ndarray) -> tuple:
-    """For steps that need none."""
-    return ()
-
-
 def base_gravity(model: Model, rows: np.ndarray) -> Vec3:
     """Gravity, for the one turn that fills the base."""
     return Vec3(*(model.gravity[k : k + 1] for k in range(3)))
@@ -217,9 +212,16 @@ class RowPart(NamedTuple):
     """A loop, its turns for a given tree, and its constants for a given model."""
 
     loop: Loop
-    turns: Callable[..., Turns]  # (structure, and the body that the call is about, if any) -> turns
-    constants: Callable[[Model, np.ndarray], Any] = row_constants
+    turns: Callable[..., Any]  # (structure, and the body that the call is about, if any) -> turns, or only a table
+    constants: Callable[[Model, np.ndarray], Any] = lambda model, rows: ()
     of_coupling: bool = False  # True if turns are of a structure with its coupling.
+
+
+def q_columns(structure: Structure) -> np.ndarray:
+    """The first column of q of each row, also for the first rows of quaternion joints; else −1."""
+    columns = np.array(structure.q_of_row)
+    columns[structure.quaternion_joints[:, 0]] = structure.quaternion_joints[:, 1]
+    return columns
 
 
 def row_turns(memory: Memory, inward: bool = False, choose: Callable[[Structure], Any] | None = None) -> Any:
@@ -228,9 +230,8 @@ def row_turns(memory: Memory, inward: bool = False, choose: Callable[[Structure]
     def turns(structure: Structure) -> Turns:
         rows = np.arange(structure.tree.n) if choose is None else choose(structure)
         rows = rows[::-1] if inward else rows
-        parent = structure.tree.parent[rows]
-        table = np.stack([memory.base(parent), memory.base(rows), rows, np.maximum(structure.q_of_row[rows], 0)], -1)
-        return table.astype(np.int32), rows
+        slots = memory.base(structure.tree.parent[rows]), memory.base(rows)
+        return np.stack([*slots, rows, np.maximum(q_columns(structure)[rows], 0)], -1), rows
 
     return turns
 
@@ -253,28 +254,19 @@ def with_coordinates(structure: Structure) -> np.ndarray:
 
 def joint_turns(memory: Memory, with_position: int) -> Any:
     """Turns over the first rows of free joints, or of spherical ones."""
-
-    def turns(structure: Structure) -> Turns:
-        joints = joints_with(structure, with_position)
-        table, rows = row_turns(memory, choose=lambda s: joints[:, 0])(structure)
-        table[:, Q] = joints[:, 1]
-        return table, rows
-
-    return turns
-
-
-def _resting(structure: Structure) -> np.ndarray:
-    resting = structure.q_of_row < 0
-    resting[structure.quaternion_joints[:, 0]] = False
-    return np.flatnonzero(resting)
+    return row_turns(memory, choose=lambda structure: joints_with(structure, with_position)[:, 0])
 
 
 def placing_parts(memory: Memory) -> list[RowPart]:
     """Parts that write the field `placed` of every row, for models with quaternion joints."""
     placed = (memory.at(OWN, "placed"),)
 
-    def inputs(count: int) -> tuple[Lane, ...]:
-        return tuple(Lane(0, Q, k) for k in range(count))
+    def part(step: Any, count: int, turns: Any) -> RowPart:
+        inputs = tuple(Lane(0, Q, k) for k in range(count))
+        return RowPart(Loop(step, 4, ROWS, writes=placed, inputs=inputs), turns, row_constants)
+
+    def at_rest(structure: Structure) -> np.ndarray:
+        return np.flatnonzero(q_columns(structure) < 0)
 
     def moving(row: Rows, q: tuple, _: tuple) -> tuple:
         return (place(row.orientation, row.position, row.axis, *q),), (), ()
@@ -289,13 +281,10 @@ def placing_parts(memory: Memory) -> list[RowPart]:
         return (joint_pose(row.orientation, row.position, Quaternion(*q), Vec3.zero_like(q[0])),), (), ()
 
     return [
-        RowPart(
-            Loop(moving, 4, ROWS, writes=placed, inputs=inputs(1)),
-            row_turns(memory, choose=with_coordinates),
-        ),
-        RowPart(Loop(resting, 4, ROWS, writes=placed), row_turns(memory, choose=_resting)),
-        RowPart(Loop(free, 4, ROWS, writes=placed, inputs=inputs(7)), joint_turns(memory, 1)),
-        RowPart(Loop(ball, 4, ROWS, writes=placed, inputs=inputs(4)), joint_turns(memory, 0)),
+        part(moving, 1, row_turns(memory, choose=with_coordinates)),
+        part(resting, 0, row_turns(memory, choose=at_rest)),
+        part(free, 7, joint_turns(memory, 1)),
+        part(ball, 4, joint_turns(memory, 0)),
     ]
 
 
@@ -314,7 +303,7 @@ def shift_parts(memory: Memory, qd_array: int) -> list[RowPart]:
 
         writes = tuple(own._replace(offset=own.offset + k * memory.size) for k in range(width))
         loop = Loop(step, 4, NOTHING, writes=writes, inputs=tuple(Lane(qd_array, V, k) for k in range(width)))
-        return RowPart(loop, row_turns(memory, choose=lambda s: joints_with(s, width // 6)[:, 0]), no_constants)
+        return RowPart(loop, joint_turns(memory, width // 6))
 
     others = row_turns(memory, choose=with_coordinates)
-    return [RowPart(Loop(none, 4, NOTHING, writes=(own,)), others, no_constants), of_joints(6), of_joints(3)]
+    return [RowPart(Loop(none, 4, NOTHING, writes=(own,)), others), of_joints(6), of_joints(3)]

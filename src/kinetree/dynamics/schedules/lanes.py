@@ -74,7 +74,6 @@ from .lane_rows import (
     base_gravity,
     base_turn,
     kind_of,
-    no_constants,
     placing_parts,
     row_turns,
     shift_parts,
@@ -252,7 +251,7 @@ class Writer:
             # the pair before a strict pair has the same row and the next ancestor below
             below = self.memory.base(j[strict - 1])
             columns = [below, self.memory.base(i[strict]), entry[strict], mirror[strict]]
-            return np.stack(columns, -1).astype(np.int32), j[strict]
+            return np.stack(columns, -1), j[strict]
 
         carried = fields.at(START, p.state)
         loop = Loop(
@@ -290,7 +289,7 @@ class Writer:
         def turns(structure: Structure) -> Turns:
             bodies = np.flatnonzero(structure.row_of_body >= 0)
             first_slot = self.memory.base(structure.row_of_body[bodies])
-            return np.stack([first_slot, first_slot, 6 * bodies, 0 * bodies], -1).astype(np.int32), bodies
+            return np.stack([first_slot, first_slot, 6 * bodies, 0 * bodies], -1), bodies
 
         def step(_: tuple, f: tuple, reads: tuple) -> tuple:
             return (), (-to_row(reads[0], Force(Vec3(*f[:3]), Vec3(*f[3:]))),), ()
@@ -304,7 +303,7 @@ class Writer:
             inputs=tuple(Lane(f_array, V, k) for k in range(6)),
         )
         poses = pose_parts(self.memory, WORLD_POSE, self.quaternions, self.roots is not None)
-        return [*poses, RowPart(loop, turns, no_constants)]
+        return [*poses, RowPart(loop, turns)]
 
 
 # -- programs ---------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from kinetree.dynamics.joint_terms import FELT, LOAD, inputs_of_rows, joint_acce
 from kinetree.dynamics.recursion import APPLIED, Algorithm, Bodies
 from kinetree.lanes.kept.once import once
 from kinetree.model import Model
-from kinetree.model.arguments import is_traced
+from kinetree.model.arguments import evaluate_for, is_traced
 from kinetree.model.coordinates import velocity_product_shift
 from kinetree.model.coupling import NARROW, WIDEN
 from kinetree.tree import Layout, layout
@@ -31,7 +31,7 @@ from ..closed_form.rules import in_closed_form
 from ..passive import passive_by_row
 from .block_walks import FORCES
 from .blocks import by_blocks, can_block, forces_on_rows
-from .choose import Call, Choice, call_of, choose, note
+from .choose import Call, Choice, call_of, check_schedule, choose, note
 from .euler import over_euler_tour
 from .lane_rows import kind_of
 from .lanes import lane_program_of
@@ -55,14 +55,33 @@ def run(
 
     Arguments:
         algorithm: the passes.
-        model: the mechanism, with at least one degree of freedom.
+        model: the mechanism.
         inputs: (batch, ·) arrays by name, in the order of the algorithm's inputs.
         f_ext: (batch, bodies, 6), or None.
         schedule: the schedule that the user gave.
         about: the number of the body that the algorithm is about, if it is about one.
     """
+    if model.nv == 0 and not any(isinstance(p, Bodies) for p in algorithm.passes):
+        check_schedule(schedule)
+        shapes = lane_program_of(algorithm, model).output_shapes(model)
+        none = [jnp.zeros((len(inputs["q"]), *shape), inputs["q"].dtype) for shape in shapes]
+        return dict(zip(algorithm.outputs, none, strict=True))
     choice = way_of(algorithm, call_of(model, tuple(inputs.values()), f_ext), schedule)
     return take(algorithm, choice, model, inputs, f_ext, about)
+
+
+def output_of(
+    algorithm: Algorithm, model: Model, schedule: str = "auto", about: int | None = None, **given: Any
+) -> Any:
+    """The single output of an algorithm, for the arrays that a public function was given."""
+    (name,) = algorithm.outputs
+
+    def compute(*states: Any) -> Any:
+        inputs = dict(zip(given, states, strict=True))
+        f_ext = inputs.pop("f_ext", None)
+        return run(algorithm, model, inputs, f_ext, schedule, about)[name]
+
+    return evaluate_for(model, compute, **given)
 
 
 def way_of(algorithm: Algorithm, call: Call, schedule: str = "auto") -> Choice:
