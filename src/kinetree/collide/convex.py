@@ -102,7 +102,7 @@ def _apart(kinds: Kinds, a: Geom, b: Geom, reach: Scalar) -> Nearest:
 def _deep(kinds: Kinds, a: Geom, b: Geom) -> Penetration:
     """The shortest way out of two cores that overlap."""
     ends = _ends(kinds, a, b)
-    found = penetration(ends, _start(a, b), CYLINDER_TOLERANCE if "cylinder" in kinds else TOLERANCE)
+    found = penetration(ends, _between(kinds, a, b), CYLINDER_TOLERANCE if "cylinder" in kinds else TOLERANCE)
     return polished(ends, found) if "ellipsoid" in kinds else found
 
 

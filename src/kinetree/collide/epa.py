@@ -166,9 +166,14 @@ def _toggled(rim: _Rim, start: Any, end: Any) -> _Rim:
 def _grown(p: _Polytope, rim: _Rim, corner: _Corner) -> tuple[_Polytope, _Rim, Any]:
     """The hull of a polytope and one more point; True if its surface is closed."""
 
+    def unseen(faces: _Face, k: Any) -> Any:
+        place = jnp.maximum(k, 0)
+        height = _at(faces.normal, place).dot(corner.point) - get(faces.offset, place)
+        return (k >= 0) & ~(height > SEEN)
+
     def look(state: tuple[Any, Any, _Face, _Rim]) -> tuple:
         k, count, faces, rim = state
-        sees = get_normal(faces, k).dot(corner.point) - get(faces.offset, k) > SEEN
+        k = while_loop(lambda k: unseen(faces, k), lambda k: k - 1, k)  # Lanes wait for no face that others see.
 
         def remove(s: tuple[Any, _Face, _Rim]) -> tuple:
             count, faces, rim = s
@@ -178,11 +183,8 @@ def _grown(p: _Polytope, rim: _Rim, corner: _Corner) -> tuple[_Polytope, _Rim, A
                 rim = _toggled(rim, start, end)
             return count - 1, _put(faces, k, last), rim
 
-        count, faces, rim = once(sees, remove, (count, faces, rim))
+        count, faces, rim = once(k >= 0, remove, (count, faces, rim))
         return k - 1, count, faces, rim
-
-    def get_normal(faces: _Face, k: Any) -> Vec3:
-        return _at(faces.normal, k)
 
     begin = (p.n_faces - 1, p.n_faces, p.faces, rim._replace(count=jnp.zeros_like(p.n_faces)))
     _, count, faces, rim = while_loop(lambda s: s[0] >= 0, look, begin)

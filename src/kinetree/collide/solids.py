@@ -151,10 +151,16 @@ class _Solid(Feature):
 
         def has(face: Any, corner: Any) -> Any:
             place, length = hull.faces_at(corner)
-            k = while_loop(
-                lambda k: (k < length) & (hull.number(place + k) != face), lambda k: k + 1, jnp.zeros_like(length)
-            )
-            return k < length
+
+            def at(k: Any) -> Any:
+                return hull.number(place + jnp.minimum(k, length - 1))
+
+            def other(k: Any) -> Any:
+                own = at(k)
+                return (k < length) & (own != face) & (own != NOBODY)
+
+            k = while_loop(other, lambda k: k + 1, jnp.zeros_like(length))
+            return (k < length) & (at(k) == face)
 
         def look(state: tuple) -> tuple:
             k, count, faces, most, best = state
