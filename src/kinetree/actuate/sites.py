@@ -99,7 +99,7 @@ def _frames(model: Model, pose: Placement, bodies: np.ndarray, batch: int) -> Pl
     place, turn = in_rows(model, bodies, np.zeros((k, 3)), np.tile([1.0, 0, 0, 0], (k, 1)))
     place, turn = jnp.asarray(place, dtype), jnp.asarray(turn, dtype)
     own = Placement(Quaternion(*(turn[:, j, None] for j in range(4))), Vec3(*(place[:, j, None] for j in range(3))))
-    rows = np.where(bodies == NONE, NONE, model.structure.row_of_body[np.maximum(bodies, 0)])
+    rows = model.structure.rows_of(bodies)
     base = Placement.identity_like(jnp.zeros((1, batch), dtype))
     on: Placement = jax.tree.map(lambda x, b: jnp.concatenate([x, b])[rows], pose, base)  # −1 is the base
     return Placement(on.orientation * own.orientation, on.position + on.orientation.turn(own.position))

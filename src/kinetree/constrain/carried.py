@@ -42,8 +42,7 @@ def columns(array: Any, dtype: Any) -> tuple[Scalar, ...]:
 
 def ends(model: Model, rows: Carried, bodies: np.ndarray, place: Any, turn: Any, position_of: np.ndarray) -> End:
     """Frames at `place`, (n, 3), turned by `turn`, (n, 4), on the rows that carry bodies, or the base."""
-    row = np.where(bodies >= 0, model.structure.row_of_body[np.maximum(bodies, 0)], BASE)
-    return row_ends(rows, row, place, turn, position_of)
+    return row_ends(rows, model.structure.rows_of(bodies), place, turn, position_of)
 
 
 def row_ends(rows: Carried, row: np.ndarray, place: Any, turn: Any, position_of: np.ndarray) -> End:

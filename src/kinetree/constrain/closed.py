@@ -1,9 +1,6 @@
 """Forward dynamics with rigid loops, by the native program of constraints, in which loops are the only constraints."""
 
-from functools import partial
 from typing import Any
-
-import jax
 
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model
@@ -11,7 +8,7 @@ from kinetree.model.arguments import is_known
 from kinetree.model.copies import with_same_rows
 
 from .choose import Way, native_for, way_of
-from .moving import jvp_of_moving
+from .moving import natively
 from .native import Solver
 
 _bare: OncePerOwner[Model] = OncePerOwner()
@@ -37,14 +34,8 @@ def natively_closed(model: Model, reference: Any, q: Any, qd: Any, tau: Any, f_e
     if solver is None:
         return None
     given = q, qd, tau, f_ext
-    return solver(*given).qdd if is_known(given) else _natively(reference, solver, *given)
+    return _solved(solver, *given) if is_known(given) else natively(_solved, reference, None, solver, *given)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _natively(reference: Any, solver: Solver, *given: Any) -> Any:
+def _solved(solver: Solver, *given: Any) -> Any:
     return solver(*given).qdd
-
-
-@partial(_natively.defjvp, symbolic_zeros=True)
-def _derivative(reference: Any, primals: Any, tangents: Any) -> Any:
-    return jvp_of_moving(reference, primals[1:], tangents[1:])

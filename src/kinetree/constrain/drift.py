@@ -3,9 +3,9 @@
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 
 from kinetree.model import Structure
+from kinetree.model.configuration import coordinate_columns
 from kinetree.spatial import Vec3
 
 
@@ -14,12 +14,8 @@ def velocity_drift(structure: Structure, qd: Any) -> Any:
 
     Constraints act on x = qdd + drift, the derivative of velocities whose linear part does not turn with the body.
     """
-    free = structure.quaternion_joints
-    first = free[free[:, 2] == 1, 0].astype(np.int64)
-    drift = jnp.zeros_like(qd)
-    if not len(first):
+    at, drift = coordinate_columns(structure), jnp.zeros_like(qd)
+    if not at.free.size:
         return drift
-    omega, linear = (Vec3(*(qd[:, first + k + j] for j in range(3))) for k in (0, 3))
-    for j, x in enumerate(omega.cross(linear)):
-        drift = drift.at[:, first + 3 + j].set(x)
-    return drift
+    omega, linear = (Vec3(*(qd[:, c] for c in columns)) for columns in (at.omega[:, at.free], at.linear))
+    return drift.at[:, at.linear].set(jnp.stack(omega.cross(linear), 1))

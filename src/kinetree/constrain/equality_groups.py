@@ -18,7 +18,7 @@ from .carried import Carried, ends
 from .cones import Hold, Vector
 from .groups import Group, Terms
 from .jacobians import AlongJoints, BetweenFrames, OnFrame, OnJoint
-from .softness import impedance, parts, reference, regularisation
+from .softness import impedance, parts, reference, regularisation, soft_row
 
 
 def _vector(q: Quaternion) -> Vec3:
@@ -36,8 +36,7 @@ def _half(q: Quaternion) -> Quaternion:
 def frame_members(model: Model, equal: FrameEqualities) -> list[tuple[np.ndarray, tuple[bool, bool]]]:
     """The equalities of each group, and which of their bodies move: connects first, then welds."""
     held, b1, b2 = (np.array(x, np.int64) for x in (equal.held, equal.bodies1, equal.bodies2))
-    row_of_body = model.structure.row_of_body
-    moves1, moves2 = ((b >= 0) & (row_of_body[np.maximum(b, 0)] >= 0) for b in (b1, b2))
+    moves1, moves2 = (model.structure.rows_of(b) >= 0 for b in (b1, b2))
     found = [
         (np.flatnonzero((held == size) & (moves1 == one) & (moves2 == two)), (one, two))
         for size in (CONNECT, WELD)
@@ -117,6 +116,12 @@ def _frames(
     return Group(OnFrame(end.X, found.turn, sign, end.at, size), ref, Hold(D))
 
 
+def follow(c: Vector, dif: Any, on: Any) -> tuple[Any, Any]:
+    """A polynomial beyond its first term, and its slope, which is zero where `on` is."""
+    value = dif * (c[1] + dif * (c[2] + dif * (c[3] + dif * c[4])))
+    return value, (c[1] + dif * (2 * c[2] + dif * (3 * c[3] + dif * 4 * c[4]))) * on
+
+
 def joint_equality_groups(
     known: Terms, equal: JointEqualities, q_of_row: np.ndarray, q: Any, qd: Any, position_of: Any
 ) -> list[Group]:
@@ -132,14 +137,11 @@ def joint_equality_groups(
         on = float(follows)
         c = parts(part.coefficients)
         dif = (q[q_of_row[two]] - part.reference2[:, None]) * on
-        r = q[q_of_row[one]] - part.reference1[:, None] - c[0]
-        r = r - dif * (c[1] + dif * (c[2] + dif * (c[3] + dif * c[4])))
-        slope = (c[1] + dif * (2 * c[2] + dif * (3 * c[3] + dif * 4 * c[4]))) * on
+        value, slope = follow(c, dif, on)
+        r = q[q_of_row[one]] - part.reference1[:, None] - c[0] - value
         dof = jnp.asarray(known.weights.dof, qd.dtype)[:, None]
-        d = impedance(parts(part.solimp), r)
-        k, b = reference(parts(part.solref), parts(part.solimp), known.least_time)
-        D = 1 / regularisation(d, dof[one] + on * dof[two])
-        ref = -b * (qd[one] - slope * qd[two]) - k * d * r
+        both, weight = (parts(part.solref), parts(part.solimp)), dof[one] + on * dof[two]
+        D, ref = soft_row(*both, weight, r, qd[one] - slope * qd[two], True, known.least_time)
         at = position_of[np.stack([one, two], 1)]
         if follows:
             both = jnp.stack([jnp.ones_like(slope), -slope], 1)

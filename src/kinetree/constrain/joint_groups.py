@@ -17,18 +17,7 @@ from kinetree.spatial import Quaternion, Scalar, Vec3
 from .cones import Dry, OneSided
 from .groups import Group, Terms
 from .jacobians import AlongJoints, OnJoint
-from .softness import impedance, parts, reference, regularisation
-
-
-def row(
-    solref: Any, solimp: Any, r: Scalar, velocity: Scalar, weight: Scalar, active: Scalar, least_time: Scalar
-) -> Any:
-    """Reference acceleration and D of rows; both are zero for inactive rows."""
-    ref, imp = parts(solref), parts(solimp)
-    d = impedance(imp, r)
-    k, b = reference(ref, imp, least_time)
-    D = jnp.where(active, 1 / regularisation(d, weight), 0.0)
-    return jnp.where(active, -b * velocity - k * d * r, 0.0), D
+from .softness import parts, soft_row
 
 
 class Present(NamedTuple):
@@ -150,18 +139,18 @@ def joint_groups(model: Model, known: Terms, has: Present, q: Any, qd: Any, posi
     groups: list[Group] = []
 
     for sign, own, distance in _from_limits(model, has, q):
-        ref, D = _limit(soft, own, distance, sign * qd[own], weight, known.least_time)
+        D, ref = _limit(soft, own, distance, sign * qd[own], weight, known.least_time)
         groups.append(Group(OnJoint(position_of[own], sign), (ref,), OneSided(D)))
     if has.loss:
         own = np.array(has.loss)
-        ref, D, most = _loss(model, soft, own, qd[own], weight, known.least_time)
+        D, ref, most = _loss(model, soft, own, qd[own], weight, known.least_time)
         groups.append(Group(OnJoint(position_of[own]), (ref,), Dry(D, most)))
     if has.sliding_loss:
         own = np.array(has.sliding_loss)
         at, axes, quaternion = sliding_axes(model.structure, own)
         here = Quaternion(*(q[quaternion + k] for k in range(4))).normalized()
         along = jnp.stack(here.to_child(Vec3(*(jnp.asarray(e, dtype)[:, None] for e in axes))), 1)
-        ref, D, most = _loss(model, soft, own, (along * qd[at]).sum(1), weight, known.least_time)
+        D, ref, most = _loss(model, soft, own, (along * qd[at]).sum(1), weight, known.least_time)
         groups.append(Group(AlongJoints(along, position_of[at]), (ref,), Dry(D, most)))
     if has.balls:
         own = np.array(has.balls)
@@ -169,7 +158,7 @@ def joint_groups(model: Model, known: Terms, has: Present, q: Any, qd: Any, posi
         start = joined[np.searchsorted(joined[:, 0], own), 1].astype(np.int64)
         axis, angle = turn_from_rest(Quaternion(*(q[start + k] for k in range(4))))
         velocity = axis[0] * qd[own] + axis[1] * qd[own + 1] + axis[2] * qd[own + 2]
-        ref, D = _limit(soft, own, soft.ball_limit[own, None] - angle, velocity, weight, known.least_time)
+        D, ref = _limit(soft, own, soft.ball_limit[own, None] - angle, velocity, weight, known.least_time)
         J = AlongJoints(jnp.stack(axis, 1), position_of[own[:, None] + np.arange(3)])
         groups.append(Group(J, (ref,), OneSided(D)))
     return groups
@@ -188,11 +177,11 @@ def sliding_axes(structure: Structure, rows: np.ndarray) -> tuple[np.ndarray, Ve
 
 
 def _loss(model: Model, soft: JointSoftness, own: np.ndarray, velocity: Scalar, weight: Any, least: Any) -> Any:
-    """Reference acceleration, D, and the most that friction holds."""
+    """D, reference acceleration, and the most that friction holds."""
     most = jnp.asarray(model.friction, velocity.dtype)[own, None]
-    both = soft.friction_solref[own], soft.friction_solimp[own]
+    both = parts(soft.friction_solref[own]), parts(soft.friction_solimp[own])
     active = jnp.broadcast_to(most > 0, velocity.shape)
-    return *row(*both, jnp.zeros_like(velocity), velocity, weight[own], active, least), most
+    return *soft_row(*both, weight[own], jnp.zeros_like(velocity), velocity, active, least), most
 
 
 def near_limits(model: Model, has: Present, q: Any) -> Any:
@@ -218,10 +207,16 @@ def _from_limits(model: Model, has: Present, q: Any) -> Iterator[tuple[int, np.n
 
 
 def _limit(soft: JointSoftness, own: np.ndarray, distance: Scalar, velocity: Scalar, weight: Any, least: Any) -> Any:
-    margin = soft.limit_margin[own, None]
+    both = parts(soft.limit_solref[own]), parts(soft.limit_solimp[own])
+    return beyond(*both, weight[own], distance, soft.limit_margin[own, None], velocity, least)
+
+
+def beyond(
+    solref: tuple, solimp: tuple, weight: Scalar, distance: Scalar, margin: Scalar, velocity: Scalar, least: Any
+) -> tuple[Scalar, Scalar]:
+    """D and the reference acceleration of limits, which act where the distance is less than their margin."""
     active = distance < margin
-    r = jnp.where(active, distance - margin, 0.0)
-    return row(soft.limit_solref[own], soft.limit_solimp[own], r, velocity, weight[own], active, least)
+    return soft_row(solref, solimp, weight, jnp.where(active, distance - margin, 0.0), velocity, active, least)
 
 
 def turn_from_rest(orientation: Quaternion) -> tuple[tuple[Scalar, Scalar, Scalar], Scalar]:

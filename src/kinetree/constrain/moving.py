@@ -33,20 +33,20 @@ def _still(tangent: Any) -> bool:
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
-def natively(run: Callable, reference: Callable, smooth: Callable, solver: Any, q: Any, *given: Any) -> Any:
+def natively(run: Callable, reference: Callable, smooth: Callable | None, solver: Any, q: Any, *given: Any) -> Any:
     """`run(solver, q, *given)`, native code, with derivatives.
 
-    If the solver has derivatives, they are those of `smooth(solver, motions, reached, q, *given)`, for the results
-    `reached`. It gives the same results, with None for those that do not move; their values may differ. Otherwise
-    derivatives are those of `reference(q, *given)`.
+    If the solver has derivatives, and `smooth` is given, they are those of `smooth(solver, motions, reached, q,
+    *given)`, for the results `reached`. It gives the same results, with None for those that do not move; their values
+    may differ. Otherwise derivatives are those of `reference(q, *given)`.
     """
     return run(solver, q, *given)
 
 
 @partial(natively.defjvp, symbolic_zeros=True)
-def _derivative(run: Callable, reference: Callable, smooth: Callable, primals: Any, tangents: Any) -> Any:
+def _derivative(run: Callable, reference: Callable, smooth: Callable | None, primals: Any, tangents: Any) -> Any:
     solver, q = primals[:2]
-    if not solver.differentiable:
+    if smooth is None or not solver.differentiable:
         return jvp_of_moving(reference, primals[1:], tangents[1:])
     reached = natively(run, reference, smooth, *primals)
     motions = solver.motions(q)

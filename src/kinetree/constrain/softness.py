@@ -69,3 +69,13 @@ def reference(solref: tuple[Scalar, ...], solimp: tuple[Scalar, ...], least_time
 def regularisation(d: Scalar, inverse_inertia: Scalar) -> Scalar:
     """R."""
     return jnp.maximum((1 - d) * inverse_inertia / d, MIN_VALUE)
+
+
+def soft_row(
+    solref: tuple, solimp: tuple, weight: Scalar, r: Scalar, velocity: Scalar, active: Any, least_time: Scalar
+) -> tuple[Scalar, Scalar]:
+    """D and the reference acceleration of a row with residual r; both are zero if it is inactive."""
+    d = impedance(solimp, r)
+    k, b = reference(solref, solimp, least_time)
+    D = jnp.where(active, 1 / regularisation(d, weight), 0.0)
+    return D, jnp.where(active, -b * velocity - k * d * r, 0.0)

@@ -26,10 +26,11 @@ from kinetree.tree import Tree, layout, pick, restore
 from .carried import Carried, row_ends
 from .cones import Dry, Hold, OneSided
 from .drift import velocity_drift
+from .equality_groups import follow
 from .groups import Group, Terms
 from .jacobians import AlongJoints
-from .joint_groups import Present, row
-from .softness import impedance, parts, reference, regularisation
+from .joint_groups import Present, beyond
+from .softness import parts, soft_row
 
 
 class TendonRows:
@@ -72,18 +73,16 @@ def tendon_groups(
         own = np.array(numbers)
         bound = strings.number("range", own)[:, int(sign < 0), None]
         margin = strings.number("margin", own)
-        distance = sign * (strings.length[own] - bound)
-        active = distance < margin
-        r = jnp.where(active, distance - margin, 0.0)
-        soft = strings.number("limit_solref", own), strings.number("limit_solimp", own)
-        ref, D = row(*soft, r, sign * strings.velocity[own], weight[own], active, known.least_time)
+        distance, velocity = sign * (strings.length[own] - bound), sign * strings.velocity[own]
+        soft = parts(strings.number("limit_solref", own)), parts(strings.number("limit_solimp", own))
+        D, ref = beyond(*soft, weight[own], distance, margin, velocity, known.least_time)
         groups.append(Group(strings.along(own, float(sign)), (ref,), OneSided(D)))
     if has.tendon_loss:
         own = np.array(has.tendon_loss)
         most, velocity = strings.number("friction", own), strings.velocity[own]
-        soft = strings.number("friction_solref", own), strings.number("friction_solimp", own)
+        soft = parts(strings.number("friction_solref", own)), parts(strings.number("friction_solimp", own))
         active = jnp.broadcast_to(most > 0, velocity.shape)
-        ref, D = row(*soft, jnp.zeros_like(velocity), velocity, weight[own], active, known.least_time)
+        D, ref = soft_row(*soft, weight[own], jnp.zeros_like(velocity), velocity, active, known.least_time)
         groups.append(Group(strings.along(own), (ref,), Dry(D, most)))
     if equal is not None:
         groups += _equalities(strings, known, equal, weight)
@@ -101,12 +100,9 @@ def _equalities(strings: TendonRows, known: Terms, equal: TendonEqualities, weig
     start = jnp.asarray(strings.tendons.start, strings.dtype)[:, None]
     solref, solimp, c = (parts(jnp.asarray(x, strings.dtype)) for x in (equal.solref, equal.solimp, equal.coefficients))
     dif = (strings.length[two] - start[two]) * follows
-    r = strings.length[one] - start[one] - c[0] - dif * (c[1] + dif * (c[2] + dif * (c[3] + dif * c[4])))
-    slope = (c[1] + dif * (2 * c[2] + dif * (3 * c[3] + dif * 4 * c[4]))) * follows
-    d = impedance(solimp, r)
-    k, b = reference(solref, solimp, known.least_time)
-    D = 1 / regularisation(d, weight[one] + follows * weight[two])
-    ref = -b * (strings.velocity[one] - slope * strings.velocity[two]) - k * d * r
+    value, slope = follow(c, dif, follows)
+    r, velocity = strings.length[one] - start[one] - c[0] - value, strings.velocity[one] - slope * strings.velocity[two]
+    D, ref = soft_row(solref, solimp, weight[one] + follows * weight[two], r, velocity, True, known.least_time)
     moment = jnp.concatenate([strings.moment[one], -slope[:, None] * strings.moment[two]], 1)
     at = np.concatenate([strings.positions[one], strings.positions[two]], 1)
     return [Group(AlongJoints(moment, at), (ref,), Hold((D,)))]

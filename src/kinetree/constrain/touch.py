@@ -133,9 +133,13 @@ _bodies: OncePerOwner[np.ndarray] = OncePerOwner()
 
 
 def _bodies_of_points(layout: SceneLayout) -> np.ndarray:
-    kinds, bodies = np.array(layout.kinds), np.array(layout.bodies, np.int64)
-    first, second = np.array([p[:2] for p in layout.pairs], np.int64).T
-    points = np.zeros(len(first), np.int64)
-    for a, b in sorted({*zip(kinds[first].tolist(), kinds[second].tolist(), strict=True)}):
-        points[(kinds[first] == a) & (kinds[second] == b)] = collider((a, b), layout.single).points
-    return np.repeat(np.stack([bodies[first], bodies[second]], 1), points, 0)
+    return np.array(layout.bodies, np.int64)[shapes_of_points(layout)]
+
+
+def shapes_of_points(layout: SceneLayout) -> np.ndarray:
+    """The two shapes of every possible point of listed pairs, (n, 2)."""
+    kinds, shapes = np.array(layout.kinds), np.array([p[:2] for p in layout.pairs], np.int64).reshape(-1, 2)
+    points = np.zeros(len(shapes), np.int64)
+    for a, b in sorted({*zip(*kinds[shapes].T.tolist(), strict=True)}):
+        points[(kinds[shapes] == (a, b)).all(1)] = collider((a, b), layout.single).points
+    return np.repeat(shapes, points, 0)

@@ -90,6 +90,12 @@ class Structure:
         """The number of each body, by name."""
         return {name: i for i, name in enumerate(self.names)}
 
+    def rows_of(self, bodies: Any) -> np.ndarray:
+        """The rows that carry bodies; −1 for the base, and for what is fixed to it."""
+        bodies = np.asarray(bodies, np.int64)
+        carried = self.row_of_body[np.maximum(bodies, 0)] if self.n_bodies else -1
+        return np.where(bodies >= 0, carried, -1).astype(np.int64)
+
     @cached_property
     def quaternion_joints(self) -> np.ndarray:
         """(k, 3): first row, first column of q, and whether a position comes first, for spherical and free joints."""

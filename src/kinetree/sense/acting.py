@@ -11,7 +11,7 @@ from kinetree.constrain.actuated import driving_force
 from kinetree.constrain.choose import solver_for
 from kinetree.constrain.constrained import SCHEDULE, timestep_of
 from kinetree.constrain.joint_groups import Present, present
-from kinetree.constrain.moving import jvp_of_moving
+from kinetree.constrain.moving import natively
 from kinetree.constrain.native import Solver
 from kinetree.constrain.problem import equalities_of, has_contacts, has_crowd
 from kinetree.constrain.weights import inverse_weights
@@ -47,7 +47,8 @@ def acting(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any, 
     if solver is not None and not is_traced(solver, model, given):
         return _by_lanes(solver, model, *given)  # JAX would take milliseconds to flatten a model
     given = tuple(map(jnp.asarray, given))
-    return _by_xla(has, model, *given) if solver is None else _natively(has, solver, model, *given)
+    reference = partial(_by_xla, has)
+    return reference(model, *given) if solver is None else natively(_by_lanes, reference, None, solver, model, *given)
 
 
 def acceleration(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any) -> Any:
@@ -56,25 +57,12 @@ def acceleration(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl:
     return constrained_dynamics(model, q, qd, warm_start=warm_start, **given).qdd
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _natively(
-    has: Present, solver: Solver, model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any
-) -> Acting:
-    """The result by lanes; derivatives are those of XLA's."""
-    return _by_lanes(solver, model, q, qd, act, warm_start, ctrl)
-
-
 def _by_lanes(solver: Solver, model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any) -> Acting:
     solved = solver(q, qd, driving_force(model, q, qd, ctrl, act), None, warm_start)
     if solved.points is None:
         return Acting(solved.qdd)
     felt = felt_by_lanes(solved)
     return Acting(solved.qdd, felt, pushes_of(felt))
-
-
-@partial(_natively.defjvp, symbolic_zeros=True)
-def _derivative(has: Present, primals: Any, tangents: Any) -> Any:
-    return jvp_of_moving(partial(_by_xla, has), primals[1:], tangents[1:])
 
 
 def _by_xla(has: Present, model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any) -> Acting:

@@ -7,14 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree._arrays import library
-from kinetree.collide import collider
 from kinetree.constrain.contact_groups import members_of
 from kinetree.constrain.native import Solved
 from kinetree.constrain.native.contacts import POINT_REPORT
 from kinetree.constrain.native.kinds import FORCE_REPORT
 from kinetree.constrain.touching import Touching
 from kinetree.model import Model
-from kinetree.model.world import Pair, SceneLayout
 from kinetree.spatial import Mat3, Scalar, Vec3
 from kinetree.tree import pick
 
@@ -28,15 +26,6 @@ class Felt(NamedTuple):
     frame: Mat3  # rows: the normal, from the first shape to the second, and two tangents
     distance: Scalar  # infinite where shapes are apart
     force: tuple[Scalar, ...]  # 6: on the second body, along the rows of the frame, then the moment about them
-
-
-def pairs_of_points(layout: SceneLayout) -> list[Pair]:
-    """The pair of every point, in order."""
-    kinds = layout.kinds
-    found: list[Pair] = []
-    for pair in layout.pairs:
-        found += [pair] * collider((kinds[pair.first], kinds[pair.second]), layout.single).points
-    return found
 
 
 def felt_by_lanes(solved: Solved) -> Felt:
@@ -58,13 +47,6 @@ def felt_by_groups(model: Model, found: Touching, forces: list[Any]) -> Felt:
         for k, f in enumerate(force):
             whole[k] = whole[k].at[points].set(f)
     return Felt(position, frame, distance, tuple(whole))
-
-
-def bodies_of_points(layout: SceneLayout) -> tuple[np.ndarray, np.ndarray]:
-    """The first and the second body of every point; −1 is the base."""
-    pairs = pairs_of_points(layout)
-    both = np.array([(layout.bodies[p.first], layout.bodies[p.second]) for p in pairs], np.int64).reshape(-1, 2)
-    return both[:, 0], both[:, 1]
 
 
 def in_world(felt: Felt) -> tuple[Vec3, Vec3]:

@@ -12,13 +12,14 @@ from kinetree.constrain.equality_groups import frame_members
 from kinetree.constrain.joint_groups import Present
 from kinetree.constrain.newton import at_motion, respond
 from kinetree.constrain.problem import equalities_of, has_contacts, make_problem
+from kinetree.constrain.touch import contact_bodies
 from kinetree.dynamics.schedules.arranged import arranged, by_position, row_poses
 from kinetree.model import Model
 from kinetree.model.world import InverseWeights
 from kinetree.spatial import Vec3
 from kinetree.tree import Layout, pick
 
-from .felt import Felt, bodies_of_points, felt_by_groups, in_world
+from .felt import Felt, felt_by_groups, in_world
 
 
 class PointPush(NamedTuple):
@@ -45,7 +46,7 @@ def push_bodies(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """The first and second bodies of all pushes, of contacts and then of equalities; −1 is the base."""
     both = []
     if has_contacts(model):
-        both.append(bodies_of_points(model.world.scene.layout))  # type: ignore[union-attr]
+        both.append(contact_bodies(model).T)
     equal = equalities_of(model)
     if equal is not None and equal.frames is not None:
         order = np.concatenate([which for which, _ in frame_members(model, equal.frames)])

@@ -8,6 +8,7 @@ import numpy as np
 
 from kinetree.collide.shapes import MIN_VALUE
 from kinetree.constrain.carried import Carried, End, ends
+from kinetree.constrain.touch import contact_bodies, shapes_of_points
 from kinetree.model import Model, Sensor
 from kinetree.model.attached import in_rows
 from kinetree.model.sensor import CONTACT_DATA, Side
@@ -15,15 +16,13 @@ from kinetree.model.structure import subtree
 from kinetree.spatial import Scalar, Vec3
 from kinetree.tree import pick
 
-from .felt import Felt, bodies_of_points, chosen, in_world, pairs_of_points
+from .felt import Felt, chosen, in_world
 from .zones import within
 
 
 def pressed(model: Model, felt: Felt, body: int, hits: Callable[[Vec3, Vec3], Scalar]) -> Scalar:
     """The sum of normal forces on a body, (batch,), whose lines meet a zone."""
-    assert model.world is not None
-    assert model.world.scene is not None
-    first, second = bodies_of_points(model.world.scene.layout)
+    first, second = contact_bodies(model).T
     mine = np.flatnonzero((first == body) | (second == body))
     dtype = felt.distance.dtype
     if not len(mine):
@@ -38,11 +37,9 @@ def relative_velocity(
     model: Model, rows: Carried, position_of: np.ndarray, felt: Felt, points: np.ndarray
 ) -> tuple[Vec3, Vec3]:
     """Motion of second bodies relative to first ones, at points: linear and angular, along the contacts' frames."""
-    assert model.world is not None
-    assert model.world.scene is not None
     own = chosen(felt, points)
     speeds = []
-    for bodies in bodies_of_points(model.world.scene.layout):
+    for bodies in contact_bodies(model).T:
         which = bodies[points]
         still = np.zeros((len(which), 3)), np.tile([1.0, 0.0, 0.0, 0.0], (len(which), 1))
         end = ends(model, rows, which, *in_rows(model, which, *still), position_of)
@@ -57,15 +54,12 @@ def _matches(model: Model, side: Side | None) -> tuple[np.ndarray, np.ndarray]:
     """Two masks over points: the first shape is of this side; the second shape is of this side."""
     assert model.world is not None
     assert model.world.scene is not None
-    layout = model.world.scene.layout
-    pairs = pairs_of_points(layout)
+    shapes, bodies = shapes_of_points(model.world.scene.layout).T, contact_bodies(model).T
     if side is None:
-        every = np.ones(len(pairs), bool)
+        every = np.ones(len(shapes[0]), bool)
         return every, every
     if side.kind == "shape":
-        found = [np.array([p[k] == side.number for p in pairs], bool) for k in (0, 1)]
-        return found[0], found[1]
-    bodies = bodies_of_points(layout)
+        return shapes[0] == side.number, shapes[1] == side.number
     if side.kind == "body":
         return bodies[0] == side.number, bodies[1] == side.number
     hang = np.append(subtree(model.structure.parent, [side.number])[0], side.number < 0)  # the base comes last

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from kinetree.constrain.drift import velocity_drift
 from kinetree.model import Model, coupled
 from kinetree.model.configuration import coordinate_columns
 from kinetree.spatial import Quaternion, Vec3
@@ -39,9 +40,4 @@ def to_body(model: Model, q: Any, qd: Any) -> Any:
 @coupled("velocity")
 def drift(model: Model, q: Any, qd: Any) -> Any:
     """u̇ − qdd in body axes: ω × v of free joints."""
-    at = coordinate_columns(model.structure)
-    result = jnp.zeros_like(qd)
-    if not at.free.size:
-        return result
-    omega = Vec3(*(qd[:, c] for c in at.omega[:, at.free]))
-    return result.at[:, at.linear].set(jnp.stack(omega.cross(Vec3(*(qd[:, c] for c in at.linear))), 1))
+    return velocity_drift(model.structure, qd)

@@ -42,7 +42,7 @@ class Frames:
         if self.equal is None:
             return
         both = np.array([self.equal.bodies1, self.equal.bodies2], np.int64)
-        self.rows = np.where(both >= 0, model.structure.row_of_body[np.maximum(both, 0)], -1).astype(np.int64)
+        self.rows = model.structure.rows_of(both)
         for members, moves in frame_members(model, self.equal):
             self.groups.append((self.equal.held[members[0]], moves, members))
 

@@ -11,7 +11,7 @@ from kinetree.lanes import Loop
 from kinetree.model import Model
 from kinetree.model.world import JointSoftness
 
-from ..softness import impedance, reference, regularisation
+from ..softness import soft_row
 from ..weights import inverse_weights
 from .features import with_power
 from .kinematics import at_q
@@ -58,12 +58,9 @@ REACH = LimitStart(0.0, 0.0, 0.0)
 BOUND, LOSS = SoftLimit(*REACH, SOFT), Loss(0.0, SOFT)
 
 
-def soft_row(soft: Softness, power: int | None, r: Any, velocity: Any, active: Any, least_time: Any) -> tuple:
-    """D and the reference acceleration of a row; both are zero if it is inactive."""
-    d = impedance(with_power(soft.solimp, power), r)
-    k, b = reference(soft.solref, soft.solimp, least_time)
-    D = jnp.where(active, 1 / regularisation(d, soft.weight), 0.0)
-    return D, jnp.where(active, -b * velocity - k * d * r, 0.0)
+def softened(soft: Softness, power: int | None, r: Any, velocity: Any, active: Any, least_time: Any) -> tuple:
+    """D and the reference acceleration of a row."""
+    return soft_row(soft.solref, with_power(soft.solimp, power), soft.weight, r, velocity, active, least_time)
 
 
 def _softness(solref: Any, solimp: Any, weight: Any, rows: np.ndarray) -> Softness:
@@ -86,7 +83,7 @@ def soften_limits(power: int | None) -> list[Part]:
 
     def step(known: SoftLimit, _: tuple, reads: tuple) -> tuple:
         (q,), qd, least_time = reads
-        return soft_row(known.soft, power, beyond(known, q), known.sign * qd, True, least_time), (), ()
+        return softened(known.soft, power, beyond(known, q), known.sign * qd, True, least_time), (), ()
 
     D, q = LIMIT.at(1, "D"), at_q(2, 1)
     writes, reads = (D, LIMIT.at(1, "ref")), (q, ROW.at(0, "qd"), fixed("least_time"))
@@ -117,7 +114,7 @@ def soften_losses(power: int | None) -> Part:
 
     def step(known: Loss, _: tuple, reads: tuple) -> tuple:
         qd, least_time = reads
-        return soft_row(known.soft, power, jnp.zeros_like(qd), qd, known.most > 0, least_time), (), ()
+        return softened(known.soft, power, jnp.zeros_like(qd), qd, known.most > 0, least_time), (), ()
 
     reads = (ROW.at(0, "qd"), fixed("least_time"))
     loop = Loop(step, 2, jax.tree.structure(LOSS), reads=reads, writes=(LIMIT.at(1, "D"), LIMIT.at(1, "ref")))

@@ -37,8 +37,7 @@ def placed_shapes(crowded: bool) -> list[Part]:
     def shapes(plan: Plan, move: bool) -> tuple[np.ndarray, np.ndarray, list[int]]:
         """Numbers of shapes, rows that carry them, and first slots."""
         assert plan.world.scene is not None
-        bodies = np.array(plan.world.scene.layout.bodies, np.int64)
-        rows = np.where(bodies >= 0, plan.structure.row_of_body[np.maximum(bodies, 0)], -1).astype(np.int64)
+        rows = plan.structure.rows_of(plan.world.scene.layout.bodies)
         numbers = np.array([i for i in plan.shape_slots if (rows[i] >= 0) == move], np.int64)
         return numbers, rows[numbers], [plan.shape_slots[int(i)] for i in numbers]
 

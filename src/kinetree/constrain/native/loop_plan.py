@@ -38,7 +38,7 @@ class RigidLoops:
             return
         self._key = loops.kinds, loops.bodies1, loops.bodies2
         both = np.array([loops.bodies1, loops.bodies2], np.int64).reshape(2, -1)
-        self.rows = np.where(both >= 0, model.structure.row_of_body[np.maximum(both, 0)], -1).astype(np.int64)
+        self.rows = model.structure.rows_of(both)
         kinds = [(k, (bool(a >= 0), bool(b >= 0))) for k, a, b in zip(loops.kinds, *self.rows, strict=True)]
         for kind in dict.fromkeys(kinds):
             self.groups[kind] = np.array([i for i, k in enumerate(kinds) if k == kind], np.int64)

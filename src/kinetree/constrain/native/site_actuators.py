@@ -85,7 +85,7 @@ def driving(drive: DriveGroup, implicit: bool) -> Part:
     def rows_of(plan: Any, numbers: np.ndarray) -> np.ndarray:
         """Of the two bodies, and of the lowest that carries both; −1 is the base."""
         both = bodies(plan, numbers)
-        rows = np.where(both >= 0, plan.structure.row_of_body[np.maximum(both, 0)], -1).astype(np.int64)
+        rows = plan.structure.rows_of(both)
         lowest = [
             max({*ancestors(plan.parent, a)} & {*ancestors(plan.parent, b)}, default=-1) for a, b in rows.tolist()
         ]

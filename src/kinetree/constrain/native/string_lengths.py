@@ -10,6 +10,7 @@ from kinetree.lanes import Loop, Slots
 from kinetree.model import Model
 from kinetree.spatial import Quaternion, Vec3
 
+from ..equality_groups import follow
 from ..joint_groups import sliding_axes, turn_from_rest
 from .kinematics import at_q
 from .memory import NOTHING, NUMBER, ROW, ZERO3
@@ -64,19 +65,13 @@ def follower_entries() -> Part:
     )
 
 
-def _followed(c: tuple, dif: Any, on: Any) -> tuple[Any, Any]:
-    """A polynomial beyond its first term, and its slope."""
-    value = dif * (c[1] + dif * (c[2] + dif * (c[3] + dif * c[4])))
-    return value, (c[1] + dif * (2 * c[2] + dif * (3 * c[3] + dif * 4 * c[4]))) * on
-
-
 def follower_lengths() -> Part:
     """Joints that follow others, or are held: the length is how far the first is from where it should be."""
 
     def step(known: tuple, _: tuple, reads: tuple) -> tuple:
         c, (ref1, ref2), on = known
         (q1,), (q2,) = reads
-        value, slope = _followed(c, (q2 - ref2) * on, on)
+        value, slope = follow(c, (q2 - ref2) * on, on)
         return (q1 - ref1 - c[0] - value, (jnp.ones_like(slope), -slope)), (), ()
 
     example = ((0.0,) * 5, (0.0, 0.0), 0.0)
@@ -143,7 +138,7 @@ def tied_tendons() -> list[Part]:
     def step(known: tuple, _: tuple, reads: tuple) -> tuple:
         c, (start1, start2) = known
         one, two = reads
-        value, slope = _followed(c, two - start2, 1.0)
+        value, slope = follow(c, two - start2, 1.0)
         return (one - start1 - c[0] - value, -slope), (), ()
 
     own = (STRING.at(0, "length"), STRING.at(0, "slope"))

@@ -18,7 +18,7 @@ from kinetree.model.world import JointSoftness
 
 from ..cones import Response, dry, hold, one_sided
 from ..weights import inverse_weights
-from .joints import BOUND, LOSS, Loss, SoftLimit, Softness, soft_row
+from .joints import BOUND, LOSS, Loss, SoftLimit, Softness, softened
 from .kinds import Kind, of_one_number
 from .memory import LIMIT, NOTHING, ROW, Norms, fixed, total
 from .parts import Known, Part, copy, fill, table
@@ -149,11 +149,11 @@ def soften_strings(kind: str, power: int | None) -> Part:
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         length, velocity, least_time = reads
         if kind == "losses":
-            return soft_row(known.soft, power, jnp.zeros_like(length), velocity, known.most > 0, least_time), (), ()
+            return softened(known.soft, power, jnp.zeros_like(length), velocity, known.most > 0, least_time), (), ()
         distance = known.sign * (length - known.bound)
         active = distance < known.margin if kind == "limits" else jnp.ones_like(distance, bool)
         r = jnp.where(active, distance - known.margin, 0.0)
-        return soft_row(known.soft, power, r, known.sign * velocity, active, least_time), (), ()
+        return softened(known.soft, power, r, known.sign * velocity, active, least_time), (), ()
 
     reads = (STRING.at(0, "length"), STRING.at(0, "velocity"), fixed("least_time"))
     example = LOSS if kind == "losses" else BOUND

@@ -41,11 +41,6 @@ def row_layout(loops: Loops) -> RowLayout:
     return RowLayout(np.repeat(np.arange(len(parts)), [len(own) for own in parts]), np.array(every, np.int64))
 
 
-def _carriers(structure: Structure, bodies: tuple[int, ...]) -> np.ndarray:
-    own = np.array(bodies, np.int64)
-    return np.where(own >= 0, structure.row_of_body[np.maximum(own, 0)], -1) if structure.n_bodies else own
-
-
 def _columns(x: Any, dtype: Any) -> list[Any]:
     x = jnp.asarray(x, dtype)
     return [x[:, k, None] for k in range(x.shape[1])]
@@ -77,7 +72,7 @@ def _carries(structure: Structure, carrier: np.ndarray) -> np.ndarray:
 def _rows_of_frames(model: Model, loops: Loops, at: Any, rows: tuple) -> tuple[Any, ...]:
     """G (m, nv, batch); velocity, drift and error (m, batch); screw (m, 6, batch) of the loops between frames."""
     structure, kinds = model.structure, np.array(loops.kinds)
-    c1, c2 = _carriers(structure, loops.bodies1), _carriers(structure, loops.bodies2)
+    c1, c2 = structure.rows_of(loops.bodies1), structure.rows_of(loops.bodies2)
     one = _end(rows, c1, loops.position1, loops.orientation1)
     two = _end(rows, c2, loops.position2, loops.orientation2)
     # the motion of the frames for a unit rate of each row of the tree
