@@ -1,5 +1,7 @@
 """Wrong arguments of steps, rollouts and sensors are refused in words of our own."""
 
+import pickle
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -363,3 +365,52 @@ def test_positions_and_velocities_have_one_type_and_one_batch():
 def test_an_implicit_step_of_what_can_not_move():
     still = kt.Model.from_arrays([-1], ["fixed"], np.eye(6), np.eye(6))
     assert kt.step(still, np.zeros(0), np.zeros(0), 0.1, integrator="variational")[0].shape == (0,)
+
+
+HELD = kt.load(PULLED).replace(limits=kt.Limits(*np.full((4, 1), 9.0)))
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda c: c.pd("robot", NO_ZERO, 1, 1), r"model must be a kinetree\.Model"),
+        (lambda c: c.pd(HELD, np.zeros(3), 1, 1), r"target must have shape \(\.\.\., 1\), not \(3,\)"),
+        (lambda c: c.pd(HELD, [[1], [2, 3]], 1, 1), "target must be an array"),
+        (lambda c: c.pd(HELD, np.zeros(1), "stiff", 1), "kp must hold real numbers"),
+        (lambda c: c.pd(HELD, np.zeros(1), 1, np.ones(3)), r"kd must be a number or have shape \(1,\), not \(3,\)"),
+        (lambda c: c.computed_torque(HELD, 3, 1, 1), "reference must be a function of t"),
+        (
+            lambda c: c.computed_torque(HELD, lambda t: None, 1, 1),
+            r"reference must return \(q, qd, qdd\), not a NoneType",
+        ),
+        (lambda c: c.total(3), r"controller must be a function of \(t, q, qd\)"),
+        (lambda c: c.total(lambda t, q, qd: None), "controller must return forces, .*, not None"),
+        (lambda c: c.saturated(HELD, 3), r"controller must be a function of \(t, q, qd\)"),
+        (lambda c: c.saturated(HELD, lambda t, q, qd: None), "controller must return forces, .*, not None"),
+    ],
+)
+def test_controllers_that_can_not_be_meant(make, says):
+    with pytest.raises((ValueError, TypeError), match=says):
+        kt.step(HELD, np.zeros(1), np.zeros(1), 1e-3, make(kt.controllers))
+
+
+def test_an_error_of_a_run_goes_from_one_process_to_another():
+    """A pool of processes waits for ever for an error that it can not read."""
+    with pytest.raises(kt.SimulationError) as caught:
+        kt.simulate(ARM, START.q, START.qd, lambda t, q, qd: q + jnp.nan, dt=1e-3, steps=2)
+    found = pickle.loads(pickle.dumps(caught.value))
+    assert (str(found), found.time, found.joint) == (str(caught.value), 0.0, caught.value.joint)
+    np.testing.assert_array_equal(found.trajectory.q, [START.q])
+
+
+def test_records_of_a_run_are_runs():
+    run = kt.Trajectory(np.arange(3.0), *np.arange(18.0).reshape(3, 3, 2))
+    assert [float(one.time[0]) for one in run] == [0, 1, 2]
+    np.testing.assert_array_equal(run[-1].q, run.q[2:])
+    with pytest.raises(IndexError):
+        run[3]
+
+
+def test_worlds_can_be_compared():
+    assert kt.load(BALL).world != kt.load(BALL).world
+    assert len({kt.load(BALL).world}) == 1

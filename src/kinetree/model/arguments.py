@@ -40,6 +40,11 @@ def _checked(name: str, value: Any, shape: tuple[int, ...]) -> Any:
     return value
 
 
+def require_width(name: str, value: Any, width: int) -> Any:
+    """An array (..., width), after a check of its form."""
+    return _checked(name, value, (width,))
+
+
 def _is_known_jax(value: Any) -> bool:
     return _is_jax(value) and not isinstance(value, Tracer)
 

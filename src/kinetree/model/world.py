@@ -127,7 +127,7 @@ WORLD = {"impratio": NUMBER, "iterations": WHOLE, "noslip": FLAG, "safe_referenc
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class World:
     """All that constrains a mechanism beside its joints."""
 

@@ -1,15 +1,19 @@
 """Controllers: functions (t, q, qd) -> tau. These are ready-made; any function that JAX can trace is one."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from kinetree._arrays import as_array, require_real
 from kinetree._types import AnyArray, Float, Number
 from kinetree.dynamics import gravity_force, inverse_dynamics
 from kinetree.model import Model, ModelError, difference
+from kinetree.model.arguments import require_width
+from kinetree.model.required import require_function, require_model
 
-from .forces import Controller
+from .forces import Controller, control_force
 
 # t -> (q, qd, qdd)
 Reference = Callable[
@@ -17,6 +21,15 @@ Reference = Callable[
     tuple[Float[AnyArray, "... nq"], Float[AnyArray, "... nv"], Float[AnyArray, "... nv"]],
 ]
 Gain = Number | Float[AnyArray, " nv"]
+
+
+def _gain(name: str, value: Any, nv: int) -> Any:
+    """One number for each degree of freedom, or one for all; for each state too, if there are more axes."""
+    array = as_array(name, value)
+    require_real(name, array)
+    if array.ndim and array.shape[-1] not in (1, nv):
+        raise ValueError(f"{name} must be a number or have shape ({nv},), not {tuple(array.shape)}")
+    return array
 
 
 def pd(model: Model, target: Float[AnyArray, "... nq"], kp: Gain, kd: Gain) -> Controller:
@@ -28,6 +41,9 @@ def pd(model: Model, target: Float[AnyArray, "... nq"], kp: Gain, kd: Gain) -> C
         kp: force per error, (nv,) or one for all.
         kd: force per velocity, likewise.
     """
+    require_model(model)
+    target = require_width("target", target, model.nq)
+    kp, kd = _gain("kp", kp, model.nv), _gain("kd", kd, model.nv)
 
     def control(t: jax.Array, q: jax.Array, qd: jax.Array) -> jax.Array:
         error = difference(model, q, jnp.asarray(target, q.dtype))
@@ -38,6 +54,7 @@ def pd(model: Model, target: Float[AnyArray, "... nq"], kp: Gain, kd: Gain) -> C
 
 def gravity_compensation(model: Model) -> Controller:
     """The forces that hold the mechanism against gravity. Add them to another controller with `total`."""
+    require_model(model)
 
     def control(t: jax.Array, q: jax.Array, qd: jax.Array) -> jax.Array:
         return gravity_force(model, q)
@@ -56,9 +73,15 @@ def computed_torque(model: Model, reference: Reference, kp: Gain, kd: Gain) -> C
         kp: acceleration per error, (nv,) or one for all.
         kd: acceleration per error of velocity, likewise.
     """
+    require_model(model)
+    require_function("reference", reference, "t")
+    kp, kd = _gain("kp", kp, model.nv), _gain("kd", kd, model.nv)
 
     def control(t: jax.Array, q: jax.Array, qd: jax.Array) -> jax.Array:
-        q_ref, qd_ref, qdd_ref = (jnp.asarray(x, q.dtype) for x in reference(t))
+        found = reference(t)
+        if not (isinstance(found, tuple | list) and len(found) == 3):
+            raise TypeError(f"reference must return (q, qd, qdd), not a {type(found).__name__}")
+        q_ref, qd_ref, qdd_ref = (jnp.asarray(x, q.dtype) for x in found)
         wanted = (
             qdd_ref + jnp.asarray(kd, q.dtype) * (qd_ref - qd) + jnp.asarray(kp, q.dtype) * difference(model, q, q_ref)
         )
@@ -69,15 +92,19 @@ def computed_torque(model: Model, reference: Reference, kp: Gain, kd: Gain) -> C
 
 def total(*controllers: Controller) -> Controller:
     """The sum of several controllers."""
+    for controller in controllers:
+        require_function("controller", controller, "(t, q, qd)")
 
     def control(t: jax.Array, q: jax.Array, qd: jax.Array) -> jax.Array:
-        return sum((jnp.asarray(c(t, q, qd)) for c in controllers), jnp.zeros_like(qd))
+        return sum((control_force(c, t, q, qd) for c in controllers), jnp.zeros_like(qd))
 
     return control
 
 
 def saturated(model: Model, controller: Controller) -> Controller:
     """The same controller within the effort limits of the model's joints."""
+    require_model(model)
+    require_function("controller", controller, "(t, q, qd)")
     if model.limits is None:
         raise ModelError("the model has no effort limits")
     coupling = model.coupling
@@ -85,6 +112,6 @@ def saturated(model: Model, controller: Controller) -> Controller:
 
     def control(t: jax.Array, q: jax.Array, qd: jax.Array) -> jax.Array:
         most = jnp.asarray(effort, qd.dtype)
-        return jnp.clip(controller(t, q, qd), -most, most)
+        return jnp.clip(control_force(controller, t, q, qd), -most, most)
 
     return control

@@ -24,6 +24,10 @@ class SimulationError(RuntimeError):
         super().__init__(message)
         self.time, self.joint, self.trajectory = time, joint, trajectory
 
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        """For copies and pickles: a pool of processes waits for ever for an error that it can not read."""
+        return type(self), (self.args[0], self.time, self.joint, self.trajectory)
+
 
 class Failure(NamedTuple):
     """The last finite state, (*batch, nq) and (*batch, nv), and the state after it."""

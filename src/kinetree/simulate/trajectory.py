@@ -35,7 +35,11 @@ class Trajectory:
     def __len__(self) -> int:
         return len(self.time)
 
-    def __getitem__(self, which: slice) -> "Trajectory":
+    def __getitem__(self, which: slice | int) -> "Trajectory":
+        """Some of the records, or a single one."""
+        if isinstance(which, int | np.integer):
+            at = range(len(self))[which]
+            which = slice(at, at + 1)
         return Trajectory(*(a[which] for a in self._arrays()))
 
     def __repr__(self) -> str:
