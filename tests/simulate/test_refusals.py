@@ -342,6 +342,12 @@ def test_forces_beside_controls_are_checked(tau, says):
         kt.constrained_dynamics(model, np.zeros((3, 1)), np.zeros(1), tau, ctrl=np.zeros(1))
 
 
+def test_no_states_of_rigid_loops():
+    closed, none = kt.auto_tree(3).replace(loops=[kt.Loop(0, 2, kind="planar")]), np.zeros((0, 3))
+    found = kt.constrained_dynamics(closed, none, none)
+    assert (found.qdd.shape, found.loop_forces.shape) == ((0, 3), (0, 1, 6))
+
+
 STRUNG = PULLED.replace(
     'coef="2"/></fixed>', 'coef="2"/></fixed><fixed name="u" stiffness="3"><joint joint="j" coef="1"/></fixed>'
 )

@@ -125,7 +125,8 @@ def _reported(solver: Solver, *given: Any) -> Any:
     """The results of native code, in the form that XLA's have."""
     found, q = solver(*given), given[0]
     touch = _touch(found, q)
-    held = touch[0][:, :0, :1].repeat(6, -1) if found.loops is None else found.loops.reshape(len(q), -1, 6)
+    loops = found.loops
+    held = touch[0][:, :0, :1].repeat(6, -1) if loops is None else loops.reshape(len(q), loops.shape[-1] // 6, 6)
     return found.qdd, found.force, touch, found.iterations.astype(np.int32), found.converged, held
 
 

@@ -1,8 +1,9 @@
 """Environments to learn in: pure functions `reset(key)` and `step(state, action)` over any batch of worlds."""
 
+from importlib import import_module
 from typing import Any
 
-from kinetree._unknown import unknown
+from kinetree._unknown import require_word
 
 from .ant import Ant
 from .cart_pole import CartPole
@@ -30,8 +31,7 @@ def make(name: str, **settings: Any) -> Env:
         name: which.
         settings: `auto_reset`, `time_limit`, `noise`, `randomise`, `model`, and those of the environment.
     """
-    if name not in ENVS:
-        raise ValueError(unknown("environment", name, ENVS))
+    require_word("environment", name, ENVS)
     return ENVS[name](**settings)
 
 
@@ -43,6 +43,7 @@ def to_gymnasium(env: Env, num_envs: int | None = None, autoreset_mode: Any = "N
         num_envs: how many worlds.
         autoreset_mode: gymnasium's, of a vector: episodes start again with the "NextStep", or within the "SameStep".
     """
+    _require("gymnasium", "gymnasium")
     from .gymnasium_adapter import ManyWorlds, OneWorld
 
     return OneWorld(env) if num_envs is None else ManyWorlds(env, num_envs, autoreset_mode)
@@ -50,9 +51,19 @@ def to_gymnasium(env: Env, num_envs: int | None = None, autoreset_mode: Any = "N
 
 def to_stable_baselines(env: Env, num_envs: int) -> Any:
     """So many worlds of the task as a `VecEnv` of Stable-Baselines3, for its learners and its `VecEnv` wrappers."""
+    _require("gymnasium", "gymnasium")
+    _require("stable_baselines3", "stable-baselines3")
     from .stable_baselines_adapter import StableWorlds
 
     return StableWorlds(env, num_envs)
+
+
+def _require(module: str, package: str) -> None:
+    """Say which package is missing."""
+    try:
+        import_module(module)
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(f"this adapter needs the package {package}: pip install {package}") from None
 
 
 __all__ = [

@@ -13,6 +13,9 @@ import numpy as np
 
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model, State
+from kinetree.model.arguments import require_width
+from kinetree.model.fields import COUNT, FLAG, Form, numbers, optional, require_fields, table
+from kinetree.model.required import require_model
 from kinetree.simulate import advance, initial_state
 
 
@@ -31,6 +34,15 @@ class EnvState:
     def replace(self, **changes: Any) -> "EnvState":
         """The same with other parts."""
         return dataclasses.replace(self, **changes)
+
+
+SETTINGS = {
+    "auto_reset": FLAG,
+    "time_limit": optional(COUNT),
+    "noise": Form("finite numbers", lambda x: numbers(1).fits(x) or table("", 1).fits(x)),
+    "randomise": optional(Form("a function or a model", lambda x: callable(x) or isinstance(x, Model))),
+    "frame_skip": COUNT,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +70,8 @@ class Env(ABC):
     def __post_init__(self) -> None:
         if self.model is None:
             object.__setattr__(self, "model", self.robot())
+        require_model(self.model)
+        require_fields(type(self).__name__, self, SETTINGS)
         if self.model.batch:  # models of worlds that differ; sizes and ranges are read from the first
             object.__setattr__(self, "randomise", self.model)
             first = (0,) * len(self.model.batch)
@@ -161,6 +175,9 @@ class Env(ABC):
             state: from `reset` or `step`.
             action: (..., action_size).
         """
+        if not isinstance(state, EnvState):
+            raise TypeError(f"state must be an EnvState, such as reset makes, not a {type(state).__name__}")
+        action = require_width("action", action, self.action_size)
         before, task = state.physics, state.info["task"]
         own, other, noise, kept = _split(state.info["key"], 4)
         ctrl = self.control(jnp.asarray(action, before.q.dtype), before, task)
@@ -191,6 +208,19 @@ class Env(ABC):
     def physics_at(self, q: Any, qd: Any) -> State:
         """A state of one world, for `start`."""
         return initial_state(self.model, jnp.asarray(q, float), jnp.asarray(qd, float))
+
+
+def require_env(env: Any) -> None:
+    """Refuse a value that has not the functions of an environment."""
+    if not (hasattr(env, "reset") and hasattr(env, "step")):
+        raise TypeError(f"env must be an environment, such as envs.make makes, not a {type(env).__name__}")
+
+
+def require_worlds(env: Any, count: Any, name: str = "num_envs") -> None:
+    """Refuse what is no environment, or no number of worlds."""
+    require_env(env)
+    if not COUNT.fits(count):
+        raise ValueError(f"{name} must be {COUNT.words}, not {count!r}")
 
 
 _drawn: OncePerOwner[Model] = OncePerOwner()

@@ -1,5 +1,6 @@
 """Environments for gymnasium: one world, or a vector of worlds, in NumPy arrays on the host."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -7,12 +8,24 @@ import gymnasium
 import jax
 import numpy as np
 from gymnasium.spaces import Box
+from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from .env import Env, EnvState, each_world, where_done
+from kinetree._unknown import require_word
+from kinetree.model.arguments import require_width
+
+from .env import Env, EnvState, each_world, require_env, require_worlds, where_done
 
 DTYPE = np.float32  # of observations and actions, in either mode of JAX
+
+
+def _in_shape(action: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Actions as the programs take them, after a check of their form."""
+    array = require_width("action", action, shape[-1])
+    if array.shape != shape:
+        raise ValueError(f"action must have shape {shape}, not {array.shape}")
+    return np.asarray(array, DTYPE)
 
 
 def _spaces(env: Env) -> tuple[Box, Box]:
@@ -26,6 +39,7 @@ class OneWorld(gymnasium.Env):
     metadata = {"render_modes": []}  # noqa: RUF012  # gymnasium's own is a dictionary of the class
 
     def __init__(self, env: Env):
+        require_env(env)
         self.env = env.replace(auto_reset=False)
         self.observation_space, self.action_space = _spaces(env)
         self._reset, self._step = jax.jit(self.env.reset), jax.jit(self.env.step)
@@ -41,7 +55,7 @@ class OneWorld(gymnasium.Env):
         """One control step."""
         if self.state is None:
             raise RuntimeError("call reset() before step()")
-        self.state = state = self._step(self.state, np.asarray(action, DTYPE))
+        self.state = state = self._step(self.state, _in_shape(action, (self.env.action_size,)))
         late = bool(state.info["truncated"])
         metrics = {name: float(value) for name, value in state.metrics.items()}
         over = bool(state.done) and not late
@@ -59,7 +73,10 @@ class ManyWorlds(gymnasium.vector.VectorEnv):
     metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
 
     def __init__(self, env: Env, num_envs: int, autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP):
-        mode = AutoresetMode(autoreset_mode)
+        require_worlds(env, num_envs)
+        word = autoreset_mode.value if isinstance(autoreset_mode, AutoresetMode) else autoreset_mode
+        require_word("autoreset_mode", word, [m.value for m in AutoresetMode])
+        mode = AutoresetMode(word)
         if mode is AutoresetMode.DISABLED:
             raise ValueError("worlds of a vector start again by themselves: autoreset_mode is NextStep or SameStep")
         self.metadata = self.metadata | {"autoreset_mode": mode}
@@ -72,18 +89,30 @@ class ManyWorlds(gymnasium.vector.VectorEnv):
         self._step = jax.jit(self.env.step if self.same_step else partial(_next_step, self.env))
         self.state: EnvState | None = None
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start episodes in all worlds."""
-        super().reset(seed=seed)
-        key = jax.random.key(int(self.np_random.integers(2**31)))
-        self.state = state = self._reset(jax.random.split(key, self.num_envs))
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: Any = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start episodes in all worlds, by one seed, or by one for each: then a world starts as `OneWorld` does."""
+        if seed is None or isinstance(seed, int | np.integer):
+            super().reset(seed=seed if seed is None else int(seed))
+            keys = jax.random.split(jax.random.key(int(self.np_random.integers(2**31))), self.num_envs)
+        else:
+            keys = jax.vmap(jax.random.key)(np.array(self._drawn(seed), np.uint32))
+        self.state = state = self._reset(keys)
         return np.array(state.obs, DTYPE), {}
+
+    def _drawn(self, seeds: Any) -> list[int]:
+        """The first number that each seed draws."""
+        if not isinstance(seeds, Sequence | np.ndarray) or isinstance(seeds, str) or len(seeds) != self.num_envs:
+            raise ValueError(f"seed must be a whole number, or a list of {self.num_envs} of them, not {seeds!r}")
+        sources = (self.np_random if s is None else np_random(int(s))[0] for s in seeds)
+        return [int(source.integers(2**31)) for source in sources]
 
     def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """One control step in all worlds."""
         if self.state is None:
             raise RuntimeError("call reset() before step()")
-        self.state = state = self._step(self.state, np.asarray(actions, DTYPE))
+        self.state = state = self._step(self.state, _in_shape(actions, (self.num_envs, self.env.action_size)))
         done, late = np.asarray(state.done), np.asarray(state.info["truncated"])
         infos: dict[str, Any] = {name: np.asarray(value) for name, value in state.metrics.items()}
         infos |= {f"_{name}": np.ones(self.num_envs, bool) for name in state.metrics}

@@ -7,7 +7,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .env import Env, EnvState
+from .env import Env, EnvState, require_worlds
+
+
+def _torch() -> Any:
+    try:
+        return import_module("torch")
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("this adapter needs PyTorch: pip install torch, or give from_dlpack") from None
 
 
 class TorchEnv:
@@ -20,9 +27,10 @@ class TorchEnv:
     """
 
     def __init__(self, env: Env, num_envs: int, from_dlpack: Callable[[Any], Any] | None = None):
+        require_worlds(env, num_envs)
+        self._tensor = _torch().from_dlpack if from_dlpack is None else from_dlpack
         self.env, self.num_envs = env.replace(auto_reset=True), num_envs
         self.observation_size, self.action_size = env.observation_size, env.action_size
-        self._tensor = import_module("torch").from_dlpack if from_dlpack is None else from_dlpack
         self._reset, self._step = jax.jit(self.env.reset), jax.jit(self.env.step)
         self.state: EnvState | None = None
 
@@ -39,6 +47,8 @@ class TorchEnv:
         """
         if self.state is None:
             raise RuntimeError("call reset() before step()")
+        if not hasattr(action, "__dlpack__"):
+            raise TypeError(f"action must be a tensor, not a {type(action).__name__}")
         self.state = state = self._step(self.state, jnp.from_dlpack(action))
         more = {"truncated": state.info["truncated"], "final_obs": state.info["final_obs"], **state.metrics}
         tensors = jax.tree.map(self._tensor, (state.obs, state.reward, state.done, more))

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.envs import Env
+from kinetree.envs.env import require_worlds
 
 
 class Score(NamedTuple):
@@ -29,6 +30,7 @@ def evaluate(env: Env, policy: Callable[[Any], Any], *, worlds: int = 128, seed:
     Returns:
         Score: .episode_return, .length, .metrics, such as `kinetree.learn.evaluate(env, policy).episode_return`.
     """
+    require_worlds(env, worlds, "worlds")
     if env.time_limit is None:
         raise ValueError("an environment without a time limit has episodes without end")
     once = env.replace(auto_reset=False)

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree.simulate.trajectory import read_arrays, write_arrays
+
 LARGEST = 10.0  # standard deviations that a scaled observation may be away from the mean
 
 
@@ -74,13 +76,15 @@ class Policy(NamedTuple):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one .npz."""
-        np.savez(path, *map(np.asarray, jax.tree.leaves(self)))
+        write_arrays(path, {f"arr_{k}": np.asarray(x) for k, x in enumerate(jax.tree.leaves(self))})
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Policy":
         """Read what `save` wrote."""
-        with np.load(path) as file:
-            arrays = [jnp.asarray(file[f"arr_{k}"]) for k in range(len(file.files))]
+        file = read_arrays(path)
+        arrays = [jnp.asarray(file[name]) for name in (f"arr_{k}" for k in range(len(file))) if name in file]
+        if len(arrays) < len(file) or len(arrays) < 7 or len(arrays) % 2 == 0:
+            raise ValueError(f"{os.fspath(path)} is not a policy: its arrays are {', '.join(file)}")
         *layers, count, mean, variance, scale, middle = arrays
         pairs = list(zip(layers[::2], layers[1::2], strict=True))
         return Policy(pairs, Normaliser(count, mean, variance), scale, middle)

@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.envs import Env, EnvState
+from kinetree.envs.env import require_env
+from kinetree.model.fields import COUNT, NUMBER, Form, require_fields
 
 from .networks import Normaliser, Policy, gaussian_log_density, make_mlp, mlp
 from .optimise import Adam, adam_start, adam_step
@@ -39,6 +41,11 @@ class Settings(NamedTuple):
 
 
 DEFAULT = Settings()
+SETTINGS = {
+    **dict.fromkeys(("worlds", "unroll", "epochs", "minibatches"), COUNT),
+    **dict.fromkeys(("learning_rate", "divergence", "discount", "trace", "clip", "entropy", "first_spread"), NUMBER),
+    "hidden": Form("the sizes of layers, a tuple", lambda x: isinstance(x, tuple | list) and all(map(COUNT.fits, x))),
+}
 LEAST_RATE, LARGEST_RATE = 1e-5, 5e-3  # bounds of the learning rate
 LEAST_VARIANCE = 1e-8  # of discounted returns: rewards are divided by its root
 RATE_STEP = 1.5  # factor of the learning rate when the divergence is over twice its goal, or under half
@@ -243,6 +250,13 @@ def train(
     Returns:
         The policy, and how every iteration went.
     """
+    require_env(env)
+    require_fields("Settings", settings, SETTINGS)
+    if settings.worlds * settings.unroll < settings.minibatches:
+        raise ValueError(f"{settings.minibatches} minibatches are more than worlds · unroll: take fewer")
+    for name, value in (("steps", steps), ("seed", seed)):
+        if not (isinstance(value, int | np.integer) and value >= 0):
+            raise ValueError(f"{name} must be a whole number, at least 0, not {value!r}")
     env = env.replace(auto_reset=True)
     begun = time.monotonic()
     learner = jax.jit(partial(start, env, settings))(jax.random.key(seed))

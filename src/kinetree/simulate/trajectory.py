@@ -75,7 +75,6 @@ class Trajectory:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one .npz. The file is never left half written."""
-        require_path("path", path)
         write_arrays(path, {"format": np.array(FORMAT), **vars(self)})
 
     @staticmethod
@@ -92,7 +91,6 @@ class Trajectory:
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Trajectory":
         """Read what `save` wrote."""
-        require_path("path", path)
         arrays = read_arrays(path)
         missing = [name for name in ("time", "q", "qd") if name not in arrays]
         if missing:
@@ -107,6 +105,7 @@ class Trajectory:
 
 def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """The arrays of an .npz."""
+    require_path("path", path)
     if not os.path.exists(path):
         raise FileNotFoundError(f"no file {os.fspath(path)}")
     if not zipfile.is_zipfile(path):
@@ -120,6 +119,7 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 def check_target(path: str | os.PathLike[str]) -> None:
     """An error that says why a file can not be written."""
+    require_path("path", path)
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder")
