@@ -228,6 +228,17 @@ def test_slope_by_rotors_that_are_not_there(schedule):
     np.testing.assert_allclose(found, wanted, rtol=1e-10)
 
 
+def test_slope_of_a_configuration_that_is_closed_already():
+    """The search has nothing to do there. A motion that opens the loop is taken off, any other one stays."""
+    tree = kt.auto_tree(4, 1, 0.3)
+    q = np.array([0.3, -0.8, 0.5, 0.9])
+    model = tree.replace(loops=[kt.Loop(3, -1, (0, 0, 0), kt.forward_kinematics(tree, q).position[3], "connect")])
+    G = kt.jacobian(tree, q, 3, "aligned")[3:]
+    way = np.arange(1.0, 5)
+    moved = jax.jvp(lambda q: kt.close_loops(model, q), (jnp.asarray(q),), (way,))[1]
+    np.testing.assert_allclose(moved, way - np.linalg.pinv(G) @ G @ way, atol=1e-12)
+
+
 def test_one_is_the_inverse_of_the_other():
     model = kt.auto_tree(9, 1.5, 0.3)
     q, qd, tau = state(model, (4,))

@@ -25,7 +25,7 @@ class State:
     qd: Float[AnyArray, "... nv"]
     act: Float[AnyArray, "... na"]  # activations of actuators
     time: Float[AnyArray, "..."]  # seconds
-    warm_start: Float[AnyArray, "... nv"]  # the accelerations that the constraint solver starts from
+    warm_start: Float[AnyArray, "... nv"]  # where the solver starts; a guess, so its derivatives mean nothing
 
     def replace(self, **changes: Any) -> "State":
         """The same state with other arrays."""

@@ -44,6 +44,12 @@ def _search(model: Model, q: Any, aside: Any) -> tuple[Any, Any]:
         found = rows_of_state(model, q[None], jnp.zeros((1, model.nv), q.dtype))
         return found.G[0], found.error[0]
 
+    def moved(q: Any, G: Any, error: Any, damping: Any) -> Any:
+        K = G @ G.T
+        small = 8 * eps * jnp.trace(K) + jnp.finfo(q.dtype).tiny
+        A = K + (damping + small) * jnp.eye(len(error), dtype=q.dtype)
+        return integrate(model, q, -(G.T @ solve_spd(A, error[:, None])[:, 0]), 1.0)
+
     eps = jnp.finfo(q.dtype).eps
     least = DONE_EPS * eps
 
@@ -53,13 +59,8 @@ def _search(model: Model, q: Any, aside: Any) -> tuple[Any, Any]:
 
     def improve(s: Any) -> Any:
         q, G, error, damping, count, tries, best = s
-        m = len(error)
-        K = G @ G.T
         size = (error * error).sum()
-        small = 8 * m * eps * jnp.trace(K) / m + jnp.finfo(q.dtype).tiny
-        A = K + (damping * size + small) * jnp.eye(m, dtype=q.dtype)
-        step = -(G.T @ solve_spd(A, error[:, None])[:, 0])
-        there = integrate(model, q, step, 1.0)
+        there = moved(q, G, error, damping * size)
         G_there, error_there = rows(there)
         better = (error_there * error_there).sum() < size
         q, G, error = (
@@ -85,7 +86,8 @@ def _search(model: Model, q: Any, aside: Any) -> tuple[Any, Any]:
     G, error = rows(q)
     zero = jnp.zeros((), jnp.int32)
     state = q, G, error, jnp.ones((), q.dtype), zero, zero, (q, error)
-    return lax.while_loop(unfinished, improve, state)[-1]
+    q, error = lax.while_loop(unfinished, improve, state)[-1]
+    return moved(q, *rows(q), 0.0), error  # a step more: a search that ends at once has no derivative of its own
 
 
 def _closed(model: Model, q: Any) -> Any:
