@@ -183,6 +183,13 @@ def test_some_sensors_are_told_and_limits_and_keyframes_are_modelled():
     kt.load(one_body())
 
 
+def test_a_sensor_relative_to_a_camera_that_turns_by_itself_is_told():
+    text = one_body(after='<sensor><framepos objtype="body" objname="b" reftype="camera" refname="eye"/></sensor>')
+    camera = '<camera name="eye" mode="trackcom"/>'
+    with pytest.warns(NotModelled, match=r"sensors \(framepos\): 1"):
+        kt.load(text.replace("</body>", f"{camera}</body>"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -11,6 +11,7 @@ from kinetree import envs
 from kinetree.constrain.joint_groups import present
 from kinetree.io.converters import Mujoco
 from kinetree.sense.acting import _by_xla
+from kinetree.sense.pushes import push_bodies
 from tests.actuate.scenes import GYMNASIUM
 
 PILE = """
@@ -47,7 +48,7 @@ def test_forces_between_bodies_and_on_the_floor_are_mujocos(cone):
     has = present(model)
     one = jax.tree.map(lambda x: jnp.asarray(x)[None], state)
     by_xla = _by_xla(has, model, one.q, one.qd, one.act, one.warm_start, jnp.zeros((1, 0)))
-    moment, force = by_xla.push.on(model, np.eye(model.n_bodies, dtype=bool))
+    moment, force = by_xla.push.on(push_bodies(model), np.eye(model.n_bodies, dtype=bool))
     np.testing.assert_allclose(jnp.stack([*moment, *force], 1)[..., 0], forces, rtol=1e-9, atol=1e-9)
 
 

@@ -89,6 +89,37 @@ def test_every_sensor_is_mujocos():
     assert max(errors.values()) < 1e-9, errors
 
 
+# Tendons that pull at bodies, welded ones too, by all that acts along them: springs, dampers, a rotor, limits,
+# friction, equalities, actuators, around shapes and over a pulley; a fixed tendon pulls at none.
+STRINGS = """<mujoco><worldbody><site name="w" pos=".5 .5 1.3"/><geom name="round" type="sphere" size=".1"
+  pos=".42 .3 1.15" contype="0" conaffinity="0"/><body name="a" pos="0 0 1"><joint name="a" axis="0 1 0"/>
+  <geom size=".1" pos=".3 0 0"/><site name="s" pos=".3 .1 0"/><body name="fixed" pos=".1 .05 0"><geom size=".03"/>
+  <site name="f" pos=".1 .05 .1" euler="10 20 30"/><body pos=".3 0 0" name="b"><joint name="b" axis="0 0 1"/>
+  <geom size=".1" pos=".3 0 0" contype="0"/><site name="t" pos=".2 .1 .1"/><geom name="bobbin" type="cylinder"
+  size=".05 .2" pos=".1 0 0" contype="0" conaffinity="0" euler="90 0 0"/></body></body></body></worldbody>
+  <tendon><spatial name="sprung" stiffness="20" springlength=".1" damping=".5"><site site="w"/><site site="t"/>
+  <site site="f"/><pulley divisor="2"/><site site="w"/><site site="s"/></spatial>
+  <spatial name="held" range=".1 .3" margin=".1" frictionloss=".3"><site site="w"/><geom geom="round"/>
+  <site site="s"/></spatial><spatial name="wound" damping=".2"><site site="s"/><geom geom="bobbin"/>
+  <site site="t"/></spatial><spatial armature=".3"><site site="w"/><site site="t"/></spatial>
+  <fixed name="none" stiffness="3"><joint joint="a" coef="1"/><joint joint="b" coef="-1"/></fixed></tendon>
+  <equality><tendon tendon1="sprung" tendon2="wound" polycoef=".1 .7 .3"/></equality>
+  <actuator><motor tendon="sprung" gear="2"/><position tendon="held" kp="4" gear="-1.5"/>
+  <motor tendon="none"/></actuator>
+  <sensor><force site="s"/><torque site="s"/><force site="f"/><torque site="f"/><force site="t"/></sensor></mujoco>"""
+
+
+@pytest.mark.skipif(int(mujoco.__version__.split(".")[0]) < 4, reason="tendons are left out before MuJoCo 4")
+def test_forces_between_bodies_leave_out_those_of_tendons():
+    m = compiled(STRINGS)
+    model, data = ours(m), mujoco.MjData(m)
+    data.qpos[:], data.qvel[:], data.ctrl[:] = (0.3, -0.4), (1.0, 2.0), (0.5, 0.2, 1.0)
+    mujoco.mj_forward(m, data)
+    state = kt.initial_state(model, np.array(data.qpos), np.array(data.qvel))
+    found = np.concatenate(list(kt.sensors(model, state, np.array(data.ctrl)).values()))
+    np.testing.assert_allclose(found, data.sensordata, rtol=1e-10, atol=1e-9)
+
+
 def test_sensors_in_code():
     model = kt.auto_tree(3)
     model = kt.with_sensors(

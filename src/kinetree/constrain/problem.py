@@ -118,7 +118,8 @@ def make_problem(
     if equal is not None and equal.joints is not None:
         columns = model.structure.q_of_row
         groups += joint_equality_groups(known, equal.joints, columns, q.T, qd.T, position_of)
-    groups += tendon_groups(model, known, has, None if equal is None else equal.tendons, q, qd, position_of)
+    strung = tendon_groups(model, known, has, None if equal is None else equal.tendons, q, qd, position_of)
+    groups += [s.group for s in strung]
     if equal is not None and equal.frames is not None:
         zero = Vec3.zero_like(at.gravity.x)
         rates = row_rates(laid, model, at, qd, -velocity_drift(model.structure, qd), Rates(zero, zero, zero))

@@ -7,7 +7,7 @@ that carries it. Between branches of the tree there are no entries. So a tendon 
 itself.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from kinetree.dynamics.tendons.paths import Paths
 from kinetree.model import Model
 from kinetree.model.equalities import TendonEqualities
 from kinetree.model.tendons import NO_WRAP, Tendons
-from kinetree.spatial import Rates, Scalar, Vec3
+from kinetree.spatial import Motion, Rates, Scalar, Vec3
 from kinetree.tree import Tree, layout, pick, restore
 
 from .carried import Carried, row_ends
@@ -58,15 +58,22 @@ class TendonRows:
         return AlongJoints(self.moment[which] * factor, self.positions[which])
 
 
+class Strung(NamedTuple):
+    """A group of constraints, and the tendons that each of its rows pulls, with factors of its force."""
+
+    group: Group
+    pulls: tuple[tuple[np.ndarray, Any], ...] = ()
+
+
 def tendon_groups(
     model: Model, known: Terms, has: Present, equal: TendonEqualities | None, q: Any, qd: Any, position_of: np.ndarray
-) -> list[Group]:
+) -> list[Strung]:
     """Limits, friction loss, equalities and armature; q (batch, nq), qd (batch, nv)."""
     if not (has.tendon_rows or equal is not None):
         return []
     strings = TendonRows(model, q, qd, position_of)
     weight = jnp.asarray(known.weights.tendon, q.dtype)[:, None]
-    groups: list[Group] = []
+    groups: list[Strung] = []
     for sign, numbers in ((1, has.tendon_lower), (-1, has.tendon_upper)):
         if not numbers:
             continue
@@ -76,25 +83,25 @@ def tendon_groups(
         distance, velocity = sign * (strings.length[own] - bound), sign * strings.velocity[own]
         soft = parts(strings.number("limit_solref", own)), parts(strings.number("limit_solimp", own))
         D, ref = beyond(*soft, weight[own], distance, margin, velocity, known.least_time)
-        groups.append(Group(strings.along(own, float(sign)), (ref,), OneSided(D)))
+        groups.append(Strung(Group(strings.along(own, float(sign)), (ref,), OneSided(D)), ((own, sign),)))
     if has.tendon_loss:
         own = np.array(has.tendon_loss)
         most, velocity = strings.number("friction", own), strings.velocity[own]
         soft = parts(strings.number("friction_solref", own)), parts(strings.number("friction_solimp", own))
         active = jnp.broadcast_to(most > 0, velocity.shape)
         D, ref = soft_row(*soft, weight[own], jnp.zeros_like(velocity), velocity, active, known.least_time)
-        groups.append(Group(strings.along(own), (ref,), Dry(D, most)))
+        groups.append(Strung(Group(strings.along(own), (ref,), Dry(D, most)), ((own, 1),)))
     if equal is not None:
-        groups += _equalities(strings, known, equal, weight)
+        groups.append(_equalities(strings, known, equal, weight))
     if has.tendon_armature:
         own, mask = branches(model.tree, strings.at, np.array(has.tendon_armature))
         J = AlongJoints(strings.moment[own] * jnp.asarray(mask, q.dtype)[:, :, None], strings.positions[own])
         inertia = strings.number("armature", own) + jnp.zeros_like(strings.length[own])
-        groups.append(Group(J, (jnp.zeros_like(inertia),), Hold((inertia,)), inertial=True))
+        groups.append(Strung(Group(J, (jnp.zeros_like(inertia),), Hold((inertia,)), inertial=True)))
     return groups
 
 
-def _equalities(strings: TendonRows, known: Terms, equal: TendonEqualities, weight: Any) -> list[Group]:
+def _equalities(strings: TendonRows, known: Terms, equal: TendonEqualities, weight: Any) -> Strung:
     one, second = np.array(equal.tendons1, np.int64), np.array(equal.tendons2, np.int64)
     follows, two = jnp.asarray((second >= 0)[:, None], strings.dtype), np.maximum(second, 0)
     start = jnp.asarray(strings.tendons.start, strings.dtype)[:, None]
@@ -105,7 +112,7 @@ def _equalities(strings: TendonRows, known: Terms, equal: TendonEqualities, weig
     D, ref = soft_row(solref, solimp, weight[one] + follows * weight[two], r, velocity, True, known.least_time)
     moment = jnp.concatenate([strings.moment[one], -slope[:, None] * strings.moment[two]], 1)
     at = np.concatenate([strings.positions[one], strings.positions[two]], 1)
-    return [Group(AlongJoints(moment, at), (ref,), Hold((D,)))]
+    return Strung(Group(AlongJoints(moment, at), (ref,), Hold((D,))), ((one, 1), (two, -slope)))
 
 
 def branches(tree: Tree, at: Paths, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -133,6 +140,12 @@ def branches(tree: Tree, at: Paths, which: np.ndarray) -> tuple[np.ndarray, np.n
 
 def tendon_force(model: Model, has: Present, q: Any, qd: Any) -> Any:
     """Joint forces of springs, dampers and the velocity terms of armature, (batch, nv)."""
+    force, moment = passive_pull(model, has, q, qd)
+    return on_joints(paths_of(model), moment, force, qd.shape[1])
+
+
+def passive_pull(model: Model, has: Present, q: Any, qd: Any) -> tuple[Any, Any]:
+    """The same along tendons, (n, batch), and their moments."""
     tendons, at = tendons_of(model), paths_of(model)
     assert tendons is not None
     length, moment = stretched(model, q)
@@ -142,7 +155,19 @@ def tendon_force(model: Model, has: Present, q: Any, qd: Any) -> Any:
     spatial = {s.tendon for s in tendons.routes.spans}
     if spatial & set(has.tendon_armature):
         force = force - pull.armature * bending(model, q, qd)
-    return on_joints(at, moment, force, qd.shape[1])
+    return force, moment
+
+
+def constrained_pull(groups: list[Strung], x: Any, n: int) -> Any:
+    """Forces of constraints along tendons, (n, batch), at accelerations x by position."""
+    total = jnp.zeros((n, x.shape[-1]), x.dtype)
+    for group, pulls in groups:
+        if pulls:
+            (a,) = group.J.of(x, Motion.zero_like(x))
+            (force,) = group.response((a - group.ref[0],)).force
+            for tendons, factor in pulls:
+                total = total.at[tendons].add(factor * force)
+    return total
 
 
 def bending(model: Model, q: Any, qd: Any) -> Any:

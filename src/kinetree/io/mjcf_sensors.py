@@ -87,14 +87,14 @@ def read_sensors(
         kind = RENAMED.get(kind, kind)
         of, number = int(m.sensor_objtype[i]), int(m.sensor_objid[i])
         mount = _mount(m, of, number, ours) if of in (BODY, XBODY, GEOM, SITE, CAMERA) else Mount()
-        reference = None
-        if m.sensor_refid[i] >= 0 and kind != "contact":
-            reference = _mount(m, int(m.sensor_reftype[i]), int(m.sensor_refid[i]), ours)
+        relative = m.sensor_refid[i] >= 0 and kind != "contact"
+        reference = _mount(m, int(m.sensor_reftype[i]), int(m.sensor_refid[i]), ours) if relative else None
+        turning = relative and reference is None  # relative to a camera that turns by itself
         several = of == ACTUATOR and m.sensor_dim[i] != 1
         late = any(np.any(getattr(m, f"sensor_{x}", np.zeros(m.nsensor))[i]) for x in ("delay", "interval"))
         zoned = kind == "touch" or (kind == "contact" and of == SITE)
         strange = zoned and int(m.site_type[number]) not in ZONES  # the inside of a mesh
-        if kind not in KINDS or mount is None or several or late or strange:
+        if kind not in KINDS or mount is None or turning or several or late or strange:
             report.ignored[f"sensors ({kind})"] += 1
             continue
         name = m.sensor(i).name or f"sensor_{i}"

@@ -20,6 +20,7 @@ from kinetree.model.arguments import is_traced
 from kinetree.tree import layout
 
 from .felt import Felt, felt_by_lanes
+from .pulls import has_lines, pulls
 from .pushes import PointPush, pushes, pushes_of
 
 
@@ -29,6 +30,7 @@ class Acting(NamedTuple):
     qdd: Any
     felt: Felt | None = None
     push: PointPush | None = None
+    pull: PointPush | None = None  # of tendons
 
 
 def acting(model: Model, q: Any, qd: Any, act: Any, warm_start: Any, ctrl: Any, forces: bool = True) -> Acting:
@@ -71,6 +73,14 @@ def _by_xla(has: Present, model: Model, q: Any, qd: Any, act: Any, warm_start: A
     if coupling is not None:
         q, qd, wide = coupling.widen_q(q), coupling.widen_v(qd), coupling.widen_v(qdd)
     return Acting(qdd, *_pushed(has, free, inverse_weights(free), q, qd, wide, timestep_of(model, None)(q.dtype)))
+
+
+def with_pulls(model: Model, now: Acting, q: Any, qd: Any, own: Any) -> Acting:
+    """The same with the pulls of tendons, of a model without coupling; `own` are the forces of actuators."""
+    if not has_lines(model):
+        return now
+    given = q, qd, now.qdd, own, timestep_of(model, None)(q.dtype)
+    return now._replace(pull=pulls(present(model), model, inverse_weights(model), *given))
 
 
 @partial(jax.jit, static_argnums=0)

@@ -12,6 +12,7 @@ from kinetree.model.arguments import evaluate_for
 from kinetree.model.required import require_model
 
 from .acting import acting
+from .pushes import push_bodies
 
 
 def contact_forces(
@@ -39,7 +40,7 @@ def contact_forces(
         if found.push is None:
             forces = xp.zeros((len(q), model.n_bodies, 6), q.dtype)
         else:
-            moment, force = found.push.on(model, np.eye(model.n_bodies, dtype=bool))
+            moment, force = found.push.on(push_bodies(model), np.eye(model.n_bodies, dtype=bool))
             forces = xp.moveaxis(xp.stack([*moment, *force], 1), -1, 0)
         # At a NaN position contacts are not found, so the forces would be finite but wrong.
         known = xp.isfinite(xp.concatenate([q, found.qdd], -1)).all(-1)[:, None, None]

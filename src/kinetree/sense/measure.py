@@ -1,8 +1,8 @@
 """The measurements of all kinds of sensors, kind by kind, states side by side. Facts are MuJoCo's (engine_sensor.c).
 
 Accelerometers and frame accelerations include gravity: the world accelerates upwards. Force and torque sensors measure
-the wrench of a body's parent on it: the rate of momentum of all that hangs on it, minus forces of contacts and
-equalities.
+the wrench of a body's parent on it: the rate of momentum of all that hangs on it, minus forces of contacts, of
+equalities, and of tendons that run through points of bodies.
 """
 
 from collections.abc import Callable
@@ -26,6 +26,8 @@ from kinetree.tree import layout
 
 from .acting import Acting
 from .bodies import BodyMotions, momenta, wrenches
+from .pulls import line_bodies
+from .pushes import push_bodies
 from .touches import contact_data, pressed, relative_velocity
 from .zones import hits
 
@@ -180,9 +182,10 @@ def _interaction(pick: str) -> Any:
         assert known.bodies is not None
         within = subtree(known.model.structure.parent, [s.mount.body for s in some])
         moment, force = wrenches(known.bodies, within)
-        if known.acting.push is not None:
-            pushed = known.acting.push.on(known.model, within)
-            moment, force = moment - pushed[0], force - pushed[1]
+        for push, bodies in ((known.acting.push, push_bodies), (known.acting.pull, line_bodies)):
+            if push is not None:
+                pushed = push.on(bodies(known.model), within)
+                moment, force = moment - pushed[0], force - pushed[1]
         moment = moment - end.position.cross(force)
         return _own(end, force if pick == "force" else moment)
 
@@ -242,7 +245,8 @@ KINDS: dict[str, Any] = {
 }
 ACCELERATED = {"accelerometer", "framelinacc", "frameangacc", "force", "torque", "touch", "contact"}
 OF_BODIES = {"subtreecom", "subtreelinvel", "subtreeangmom", "force", "torque"}
-PUSHED = {"force", "torque", "touch", "contact"}
+INTERACTIONS = {"force", "torque"}
+PUSHED = {*INTERACTIONS, "touch", "contact"}
 NEVER_CUT = {"framequat", "framexaxis", "frameyaxis", "framezaxis", "ballquat", "contact"}
 
 

@@ -23,20 +23,20 @@ from .felt import Felt, felt_by_groups, in_world
 
 
 class PointPush(NamedTuple):
-    """Forces on second bodies at points, (points, batch), and the opposite on first ones. `push_bodies` has both."""
+    """Forces on second bodies at points, (points, batch), and the opposite on first ones."""
 
     at_first: Vec3
     at_second: Vec3
     force: Vec3
     moment: Vec3
 
-    def on(self, model: Model, within: np.ndarray) -> tuple[Vec3, Vec3]:
-        """Moment about the origin, and force, on sets of bodies, (sets, bodies)."""
-        first, second = push_bodies(model)
+    def on(self, bodies: tuple[np.ndarray, np.ndarray], within: np.ndarray) -> tuple[Vec3, Vec3]:
+        """Moment about the origin, and force, on sets of bodies, (sets, bodies), from the first and second bodies."""
+        first, second = bodies
         padded = np.concatenate([within, np.zeros((len(within), 1), bool)], 1)  # forces on the base are not counted
         total: list[Vec3] = []
-        for bodies, sign, point in ((first, -1.0, self.at_first), (second, 1.0, self.at_second)):
-            share = (padded[:, bodies] * sign).astype(self.force.x.dtype)
+        for pushed, sign, point in ((first, -1.0, self.at_first), (second, 1.0, self.at_second)):
+            share = (padded[:, pushed] * sign).astype(self.force.x.dtype)
             moment = self.moment + point.cross(self.force)
             total += [Vec3(*(share @ c for c in v)) for v in (moment, self.force)]
         return total[0] + total[2], total[1] + total[3]

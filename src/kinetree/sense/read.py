@@ -18,8 +18,8 @@ from kinetree.model.fields import NUMBER, PLACE, POSE, TEXT, WHOLE, Form, all_of
 from kinetree.model.required import require_model
 from kinetree.model.sensor import CONTACT_DATA, CONTACT_REDUCE, WORLD, ZONE_SIZES, Side
 
-from .acting import Acting, acting
-from .measure import ACCELERATED, KINDS, PUSHED, Driven, measured
+from .acting import Acting, acting, with_pulls
+from .measure import ACCELERATED, INTERACTIONS, KINDS, PUSHED, Driven, measured
 
 NAME_OR_NUMBER = Form("a name or a number", lambda x: TEXT.fits(x) or WHOLE.fits(x))
 SIDES = Form(
@@ -73,6 +73,8 @@ def sensors(
         if model.actuators is not None:
             found = actuated(free, q, qd, ctrl, act, jnp.asarray(model.timestep, q.dtype))
             driven = Driven(found.force + carried(free, q), found.length, found.velocity, found.own)
+        if kinds & INTERACTIONS:
+            now = with_pulls(free, now, q, qd, None if driven is None else driven.own)
         return measured(free, q, qd, now, driven, time)
 
     found = evaluate_for(model, compute, **state.arrays, ctrl=ctrl)
