@@ -310,8 +310,9 @@ def test_without_it_everything_is_the_same(how, arm, state):
 import ctypes, sys
 import numpy as np
 if sys.argv[1] == "a function is missing":
-    from kinetree.lanes.cpu import direct
-    direct.API["PyObject_NoSuchThing"] = "ptr (ptr)"
+    from kinetree.lanes.cpu import direct, interpreter
+    interpreter.PYTHON["PyObject_NoSuchThing"] = "ptr (ptr)"
+    interpreter.available.cache_clear()
     assert not direct.available()
 import kinetree as kt
 model, x = kt.auto_tree(7, 1, 0.3), np.linspace(-1, 1, 7)

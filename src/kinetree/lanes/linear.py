@@ -16,7 +16,8 @@ from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
 from jax.interpreters import ad
 
-from .primitive import RUN, Bound
+from .primitive import RUN
+from .program.bound import Bound
 from .program.program import Program
 from .transposed import linear_primitive
 

@@ -11,7 +11,7 @@ of the same machine code, on an NVIDIA GPU of a kernel made from the same text, 
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,7 @@ from kinetree._arrays import flattened
 
 from .partition import knows_devices, over_devices
 from .program import xla
+from .program.bound import Bound
 from .program.derivative import adjoint_program, backward_memory, tangent_program, tangent_tables
 from .program.own_constants import own_table, with_own_constants
 from .program.program import Program
@@ -33,27 +34,6 @@ from .program.teams import Teams
 from .program.woven import Woven
 from .target import Target, compiled, define_eager, lower
 from .transposed import linear_primitive
-
-
-class Bound(NamedTuple):
-    """All that a compiled call depends on: a program, its number of slots, and the widths of its outputs.
-
-    If there is a `woven` program, native code runs that one. If there are `teams`, several threads may share a lane. If
-    there is a program `written` out for one mechanism, GPUs run that one.
-    """
-
-    program: Program
-    slots: int
-    widths: tuple[int, ...]
-    woven: Woven | None = None
-    teams: Teams | None = None
-    written: Program | None = None
-
-    def split(self, arguments: Any) -> tuple[tuple, tuple, tuple, tuple]:
-        """Tables, constants, inputs, and the remaining arguments."""
-        n, m = len(self.program.loops), self.program.n_inputs
-        a = tuple(arguments)
-        return a[:n], a[n : 2 * n], a[2 * n : 2 * n + m], a[2 * n + m :]
 
 
 def _make(name: str, abstract: Callable) -> Primitive:
@@ -86,11 +66,9 @@ def _by_xla(*arguments: Any, bound: Bound) -> list:
 
 def _natively(target: Target, *arguments: Any, bound: Bound) -> list | None:
     tables, constants, inputs, _ = bound.split(arguments)
-    program, slots = bound.program, bound.slots
     if bound.woven is not None:
-        program, tables, slots = bound.woven.program, bound.woven.tables, bound.woven.slots
-    found = target.run(program, slots, bound.widths, tables, constants, inputs, bound.teams, bound.written)
-    return None if found is None else list(found)
+        bound, tables = bound._replace(program=bound.woven.program, slots=bound.woven.slots), bound.woven.tables
+    return target.run(bound, tables, constants, inputs)
 
 
 HERE = _make("lanes_here", _run_abstract)  # on one device

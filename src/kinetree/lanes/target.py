@@ -17,6 +17,7 @@ from jax.interpreters import mlir
 from . import tuning
 from .ffi import native_enabled
 from .kept.notice import warn_not_native
+from .program.bound import Bound
 
 PLATFORMS = ("cpu", "cuda")  # JAX's names of the platforms that have a target
 
@@ -40,9 +41,7 @@ class Target:
     """Native code for one kind of device. A result of None means that it can not serve; it has warned why."""
 
     facts: Facts
-    run: Callable[
-        ..., Any
-    ]  # (program, slots, widths, tables, constants, inputs, teams, written) -> outputs, on traced arrays
+    run: Callable[[Bound, tuple, tuple, tuple], list | None]  # (bound, tables, constants, inputs) -> traced outputs
     walk: Callable[..., list | None]  # (walk, shape, arrays, resident) -> final states and results, on traced arrays
     pairs: Callable[..., list | None]  # (pairs, arrays) -> the matrix of all pairs, from traced arrays
     chunks: Callable[[int], int]  # rows of a huge tree -> chunks of its long paths, 0 to choose another way

@@ -11,24 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ..ffi import native_enabled
 from ..kept.once import once
-from ..llvm.text import Caller, declared, module_of
+from ..llvm.text import module_of
 from .arrays import HEADER
-from .host import MachineCode, loaded
-from .interpreter import METH_FASTCALL, METH_KEYWORDS, builtin_of, has_functions
+from .host import MachineCode
+from .interpreter import METH_FASTCALL, METH_KEYWORDS, Caller, builtin_of, code_of
 
-API = {
-    "PyTuple_GetItem": "ptr (ptr, i64)",
-    "PyTuple_New": "ptr (i64)",
-    "PyTuple_SetItem": "i32 (ptr, i64, ptr)",
-    "PyLong_AsVoidPtr": "ptr (ptr)",
-    "PyDict_GetItemWithError": "ptr (ptr, ptr)",
-    "PyObject_Vectorcall": "ptr (ptr, ptr, i64, ptr)",
-    "PyErr_Clear": "void ()",
-    "Py_IncRef": "void (ptr)",
-    "Py_DecRef": "void (ptr)",
-}
 MAX_ARGUMENTS = 8
 
 # Offsets in the record of a builtin. The names of all parameters follow, then their usual values.
@@ -37,7 +25,7 @@ TABLE, USUAL, ABSENT, YES, NO, POSITIONAL, ARRAYS, PARAMETERS, NAMES = range(0, 
 
 def _chooser_text() -> Caller:
     """`chooser(self, given, count, words)`: call the builtin that the dictionary has for the facts."""
-    to = Caller("c", API)
+    to = Caller("c")
     to.begin("ptr @chooser(ptr %self, ptr %given, i64 %count, ptr %words)")
     to.do(f"%values = alloca [{MAX_ARGUMENTS} x ptr]")
     known, plain, wanted = to.variable("i1"), to.variable("i1"), to.variable("ptr")
@@ -109,16 +97,7 @@ def _chooser_text() -> Caller:
 @once
 def _code() -> MachineCode | None:
     """The machine code of such builtins; None if there can be none."""
-    if not native_enabled() or not has_functions((*API, "PyCFunction_NewEx")):
-        return None
-
-    def text() -> str:
-        return module_of(*declared(API), str(_chooser_text()))
-
-    try:
-        return loaded("chooser", text(), np.dtype(np.float64), text)
-    except RuntimeError:
-        return None
+    return code_of("chooser", lambda: module_of(str(_chooser_text())))
 
 
 def chooser(table: dict[tuple, Any], names: Sequence[str], usual: Sequence[Any], arrays: int, positional: int) -> Any:

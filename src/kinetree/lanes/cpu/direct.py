@@ -21,34 +21,17 @@ from typing import Any
 import numpy as np
 
 from .. import tuning
-from ..kept.once import once
 from ..llvm.handler import block_lanes, lane_or_lanes
 from ..llvm.scratch import leave_scratch, take_scratch
-from ..llvm.text import Caller, Text, declared
+from ..llvm.text import Text
 from ..program.program import Program
-from . import arrays, kept_results
+from . import arrays, interpreter, kept_results
 from .arrays import new_array
 from .helpers import SCRATCH_PLACES, team
-from .interpreter import METH_FASTCALL, builtin_of, has_functions
+from .interpreter import METH_FASTCALL, Caller, builtin_of
 from .recycled import empty, last_reach
 from .shared import NO_MEMORY, ONE_FRAME, part_lanes
 from .threads import helper_count
-
-API = {
-    "PyTuple_GetItem": "ptr (ptr, i64)",
-    "PyTuple_New": "ptr (i64)",
-    "PyTuple_SetItem": "i32 (ptr, i64, ptr)",
-    "PyType_GenericAlloc": "ptr (ptr, i64)",
-    "PyLong_AsVoidPtr": "ptr (ptr)",
-    "Py_IncRef": "void (ptr)",
-    "Py_DecRef": "void (ptr)",
-    "PyErr_Clear": "void ()",
-    "PyLong_FromLongLong": "ptr (i64)",
-    "PyObject_CallFunctionObjArgs": "ptr (ptr, ...)",
-    "PyEval_SaveThread": "ptr ()",
-    "PyEval_RestoreThread": "void (ptr)",
-    **kept_results.API,
-}
 
 # Offsets in a record, which binds the function to one model. Pointers to constants and tables, numbers of turns and
 # widths follow, in the form of the lane functions; then the function for large outputs, and their shapes for one state.
@@ -56,19 +39,18 @@ ARRAY_TYPE, NEW, RESULT, DTYPE, NOTHING, KEPT, TURNS, GRAIN, SLOTS, ROOM, HELPER
 LAST_REACH, UNCHECKED, LISTS = 104, 112, 120
 
 
-@once
 def available() -> bool:
-    """True if this interpreter and its NumPy have all functions of a direct call. Gives LLVM their addresses."""
-    return has_functions((*API, "PyCFunction_NewEx")) and new_array() != 0
+    """True if this interpreter and its NumPy have all functions of a direct call."""
+    return interpreter.available() and new_array() != 0
 
 
 def direct_text(program: Program, dtype: np.dtype, width: int) -> str:
     """Definition of `direct`; the module has `lanes` and `lane`."""
-    return "\n".join([*declared(API), str(_run(program, dtype, width)), str(_direct(program, dtype))])
+    return "\n".join([str(_run(program, dtype, width)), str(_direct(program, dtype))])
 
 
 def _direct(program: Program, dtype: np.dtype) -> Text:
-    to, inputs, outputs = Caller("d", API), program.n_inputs, program.n_outputs
+    to, inputs, outputs = Caller("d"), program.n_inputs, program.n_outputs
     to.begin("ptr @direct(ptr %self, ptr %given, i64 %count)")
     to.do(f"%arrays = alloca [{inputs + outputs} x ptr]")
     to.do(f"%made = alloca [{outputs} x ptr]")  # result arrays that this call holds

@@ -13,24 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..ffi import native_enabled
 from ..kept.once import once
-from ..llvm.text import Caller, declared, module_of
+from ..llvm.text import module_of
 from . import arrays
 from .arrays import HEADER, new_array, set_base
-from .host import MachineCode, loaded
-from .interpreter import METH_FASTCALL, builtin_of, has_functions
+from .host import MachineCode
+from .interpreter import METH_FASTCALL, Caller, builtin_of, code_of
 
-API = {
-    "PyTuple_GetItem": "ptr (ptr, i64)",
-    "PyLong_AsVoidPtr": "ptr (ptr)",
-    "PyObject_GetAttr": "ptr (ptr, ptr)",
-    "PyObject_GenericSetAttr": "i32 (ptr, ptr, ptr)",
-    "PyObject_Vectorcall": "ptr (ptr, ptr, i64, ptr)",
-    "PyErr_Clear": "void ()",
-    "Py_IncRef": "void (ptr)",
-    "Py_DecRef": "void (ptr)",
-}
 DOUBLE = np.dtype(np.float64)
 TP_NEW = 65  # a slot of a type
 MAX_INPUTS = 8
@@ -65,7 +54,7 @@ class ResultField(NamedTuple):
 
 def _view_text() -> Caller:
     """`view(record, axes, lanes, apart, width, step, data)`: an array on memory of another, or null."""
-    to = Caller("v", API)
+    to = Caller("v")
     to.begin("internal ptr @view(ptr %record, i32 %axes, i64 %lanes, i64 %apart, i64 %width, i64 %step, ptr %data)")
     to.do("%sizes = alloca [2 x i64]")
     to.do("%steps = alloca [2 x i64]")
@@ -85,7 +74,7 @@ def _take_text() -> Caller:
     `batch` is the number of axes of lanes, 0 or 1. `held` gets the object, `passed` the array for the program. The
     caller releases both. Returns false if the input is not plain.
     """
-    to = Caller("t", API)
+    to = Caller("t")
     to.begin(
         "internal i1 @take(ptr %record, ptr %source, ptr %given, i64 %count, i64 %batch, i64 %lanes, "
         "ptr %held, ptr %passed)"
@@ -178,7 +167,7 @@ def _take_text() -> Caller:
 
 def _part_text() -> Caller:
     """`put(record, part, new, whole, batch, lanes)`: set one field of the new object; false on failure."""
-    to = Caller("p", API)
+    to = Caller("p")
     to.begin("internal i1 @put(ptr %record, ptr %part, ptr %new, ptr %whole, i64 %batch, i64 %lanes)")
     name = to.load("ptr", "%part")
     first, width = (to.load("i64", "%part", at) for at in (8, 16))
@@ -205,7 +194,7 @@ def _part_text() -> Caller:
 
 def _fields_text() -> Caller:
     """`fields(self, given, count)`, a builtin: the first of `given` is the object, arguments of inputs follow."""
-    to = Caller("f", API)
+    to = Caller("f")
     to.begin("ptr @fields(ptr %self, ptr %given, i64 %count)")
     to.do(f"%held = alloca [{2 * MAX_INPUTS} x ptr]")  # the second half: arrays for the program
     to.do("%result = alloca ptr")
@@ -284,19 +273,13 @@ def _fields_text() -> Caller:
 
 def _text() -> str:
     texts = _view_text(), _take_text(), _part_text(), _fields_text()
-    return module_of(*declared(API), *map(str, texts))
+    return module_of(*map(str, texts))
 
 
 @once
 def _code() -> MachineCode | None:
     """The machine code of such builtins; None if there can be none."""
-    needed = (*API, "PyCFunction_NewEx", "PyType_GetSlot")
-    if not native_enabled() or not has_functions(needed) or not new_array() or not set_base():
-        return None
-    try:
-        return loaded("fields", _text(), DOUBLE, _text)
-    except RuntimeError:
-        return None
+    return code_of("fields", _text) if new_array() and set_base() else None
 
 
 def _make_of(kind: type) -> int:

@@ -18,24 +18,13 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any
 
-import numpy as np
-
-from ..ffi import native_enabled
 from ..kept.once import immortal, once
-from ..llvm.text import Caller, declared, module_of
-from .host import MachineCode, loaded
-from .interpreter import has_functions
+from ..llvm.text import module_of
+from .host import MachineCode
+from .interpreter import Caller, code_of
 
 HEADER = object.__basicsize__
 DICT, WEAK, CALL, FUNCTION, NAME, COUNT, FACTS, NOTHING, END = (HEADER + 8 * k for k in range(9))
-API = {
-    "PyObject_GetAttr": "ptr (ptr, ptr)",
-    "PyDict_GetItemWithError": "ptr (ptr, ptr)",
-    "PyObject_Vectorcall": "ptr (ptr, ptr, i64, ptr)",
-    "PyErr_Clear": "void ()",
-    "Py_IncRef": "void (ptr)",
-    "Py_DecRef": "void (ptr)",
-}
 TP_CALL, TP_MEMBERS, TP_GETSET = 50, 72, 73  # slots of a type
 HAVE_VECTORCALL, DEFAULT_FLAGS = 1 << 11, 1 << 18
 SIZE, READ_ONLY = 19, 1  # of a member: its kind and flag
@@ -46,8 +35,7 @@ def front_text(name: str, passing: bool) -> str:
 
     If it is `passing`, all arguments go on to the builtin that is found; else only plain calls do.
     """
-    to = Caller("f", API)
-    to.lines += declared(API)
+    to = Caller("f")
     to.begin(f"ptr @{name}(ptr %self, ptr %given, i64 %flagged, ptr %names)")
     count, facts = to.op("and i64 %flagged, 9223372036854775807"), "0"
     if passing:
@@ -121,13 +109,8 @@ def _address(name: str) -> int:
 @once
 def _kind() -> tuple[type, MachineCode] | None:
     """The type of such objects, and the code of their call functions; None if there can be none."""
-    needed = ("PyVectorcall_Call", "PyObject_GenericGetDict", "PyObject_GenericSetDict", "PyType_FromSpec")
-    if not native_enabled() or not has_functions((*API, *needed)):
-        return None
-    try:
-        text = module_of(front_text("front", False), front_text("passing", True))
-        code = loaded("front", text, np.dtype(np.float64), lambda: text)
-    except RuntimeError:
+    code = code_of("front", lambda: module_of(front_text("front", False), front_text("passing", True)))
+    if code is None:
         return None
     offsets = {b"__vectorcalloffset__": CALL, b"__dictoffset__": DICT, b"__weaklistoffset__": WEAK}
     members = (_Member * 4)(*(_Member(n, SIZE, offset, READ_ONLY, None) for n, offset in offsets.items()))

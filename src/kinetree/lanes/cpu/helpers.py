@@ -29,13 +29,11 @@ import numpy as np
 from .. import tuning
 from ..kept.once import immortal, once
 from ..llvm.scratch import PLACES
-from ..llvm.text import Caller, Text, declared
-from . import threads
+from ..llvm.text import Text, module_of
+from . import interpreter, threads
 from .host import MachineCode, loaded
-from .interpreter import has_functions
+from .interpreter import Caller
 
-API = {"PyThread_acquire_lock": "i32 (ptr, i32)", "PyThread_release_lock": "void (ptr)"}
-LIBRARY = {"clock_gettime": "i32 (i32, ptr)", "sched_yield": "i32 ()"}
 HINT = "@llvm.aarch64.hint(i32 1)"  # the instruction `yield`
 PAUSE = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": HINT, "arm64": HINT}.get(platform.machine(), "")
 
@@ -51,8 +49,7 @@ MAX_HELPERS = threads.MAX_THREADS - 1  # helpers
 @once
 def available() -> bool:
     """True if this interpreter and this system have all functions that helpers need."""
-    starting = ("PyThread_allocate_lock", "PyThread_start_new_thread")
-    return hasattr(time, "CLOCK_MONOTONIC") and has_functions((*API, *starting))
+    return hasattr(time, "CLOCK_MONOTONIC") and interpreter.available()
 
 
 class CellText(Caller):
@@ -84,15 +81,13 @@ class CellText(Caller):
 
 def helpers_text() -> str:
     """Definitions of `helper` and `share`."""
-    declarations = declared(API | LIBRARY)
-    if PAUSE:
-        declarations.append(f"declare void {PAUSE.replace(' 1', '')}")
-    return "\n".join([*declarations, str(_helper()), str(_share())])
+    pause = [f"declare void {PAUSE.replace(' 1', '')}"] if PAUSE else []
+    return module_of(*pause, str(_helper()), str(_share()))
 
 
 def _helper() -> Text:
     """`helper(cell)`: the life of a helper."""
-    to = CellText("h", API | LIBRARY)
+    to = CellText("h")
     to.begin("void @helper(ptr %cell)")
     looks, end = to.variable("i64", 0), to.variable("i64", 0)
     to.do("%time = alloca [2 x i64]")
@@ -126,7 +121,7 @@ def _now(to: CellText) -> str:
 
 def _share() -> Text:
     """`share(team, job, helpers, wanted)`: run the job on this thread and on up to `wanted` idle helpers."""
-    to = CellText("s", API | LIBRARY)
+    to = CellText("s")
     to.begin("void @share(ptr %team, ptr %job, i64 %helpers, i64 %wanted)")
     offers, looks = to.variable("i64", 0), to.variable("i64", 0)
     job = to.op("ptrtoint ptr %job to i64")

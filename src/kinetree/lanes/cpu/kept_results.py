@@ -17,8 +17,6 @@ from . import arrays
 
 KEPT = 2  # results; a control loop holds the last one while it computes the next
 
-API = {"PyList_GetItem": "ptr (ptr, i64)", "PyList_SetItem": "i32 (ptr, i64, ptr)"}
-
 
 def new_list(n_bytes: int) -> list[Any]:
     """The list in which a builtin keeps its last results; empty if a result has too many bytes."""

@@ -7,8 +7,8 @@ from ..ffi import DTYPES, supported
 from ..kept.notice import warn_not_native
 from ..kept.once import OncePerOwner
 from ..llvm.emit import UnknownPrimitive
+from ..program.bound import Bound
 from ..program.program import Program
-from ..program.teams import Teams
 from .compiled import CompiledProgram
 from .host import register_handler
 
@@ -40,22 +40,12 @@ def _target(program: Program, dtype: str) -> str | None:
     return _targets.get(program, dtype, make)
 
 
-def run_program(
-    program: Program,
-    slots: int,
-    widths: tuple,
-    tables: tuple,
-    constants: tuple,
-    inputs: tuple,
-    teams: Teams | None = None,
-    written: Program | None = None,
-) -> tuple | None:
+def run_program(bound: Bound, tables: tuple, constants: tuple, inputs: tuple) -> list | None:
     """Outputs of a program on traced arrays; None if there is no native body. Threads take lanes, not turns."""
     lanes, dtype = inputs[0].shape[0], inputs[0].dtype
-    name = _target(program, np.dtype(dtype).name)
-    code = compiled_program(program, np.dtype(dtype).name)
-    if name is None or code is None or lanes == 0:
+    name = _target(bound.program, np.dtype(dtype).name)
+    if name is None or lanes == 0:
         return None
-    results = tuple(jax.ShapeDtypeStruct((lanes, w), dtype) for w in widths)
-    room = np.int64(slots + sum(x.shape[1] for x in inputs) + sum(widths))  # columns, then slots
-    return tuple(jax.ffi.ffi_call(name, results)(*tables, *constants, *inputs, slots=room))
+    results = tuple(jax.ShapeDtypeStruct((lanes, w), dtype) for w in bound.widths)
+    room = np.int64(bound.slots + sum(x.shape[1] for x in inputs) + sum(bound.widths))  # columns, then slots
+    return list(jax.ffi.ffi_call(name, results)(*tables, *constants, *inputs, slots=room))

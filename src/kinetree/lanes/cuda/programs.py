@@ -13,8 +13,8 @@ from ..kept.notice import warn_not_native
 from ..kept.once import OncePerOwner
 from ..llvm.emit import UnknownPrimitive
 from ..llvm.handler import address, dimension, operands, results
+from ..program.bound import Bound
 from ..program.program import Program
-from ..program.teams import Teams
 from .driver import allow_shared, begin_handler, chip, compiled_handler, launch_values, load_kernel, multiprocessors
 from .exchange import threads_of_lane
 from .ptx import Access, Assembly, local_slots, ptx, reach_of
@@ -129,26 +129,18 @@ def program_target(
     return _targets.get(program, (dtype, slots, widths, team, near), make)
 
 
-def run_program(
-    program: Program,
-    slots: int,
-    widths: tuple,
-    tables: tuple,
-    constants: tuple,
-    inputs: tuple,
-    teams: Teams | None = None,
-    written: Program | None = None,
-) -> tuple | None:
+def run_program(bound: Bound, tables: tuple, constants: tuple, inputs: tuple) -> list | None:
     """Outputs of a program on traced arrays; None if there is no native body."""
+    program, slots, widths, teams = bound.program, bound.slots, bound.widths, bound.teams
     lanes, dtype = inputs[0].shape[0], inputs[0].dtype
     itemsize = np.dtype(dtype).itemsize
     here, cold, team = slots, 0, 0
     columns = (*(x.shape[1] for x in inputs), *widths)
     target = None
-    if written is not None:
+    if bound.written is not None:
         near = near_slots(slots, slots if teams is None else teams.hot, itemsize)
         here, cold = (slots, 0) if near is None else (near, slots - near)
-        target = program_target(written, np.dtype(dtype).name, slots, columns, near=near)
+        target = program_target(bound.written, np.dtype(dtype).name, slots, columns, near=near)
     if target is None:
         here, cold = slots, 0
         team = 0 if teams is None else team_size(teams, itemsize)
@@ -179,7 +171,7 @@ def run_program(
         return tuple(map(by_rows, made)) if by_columns else made
 
     far = slots if in_global_memory else 0 if team else cold
-    return in_slices(call, inputs, most_lanes(far * itemsize) if far else lanes)
+    return list(in_slices(call, inputs, most_lanes(far * itemsize) if far else lanes))
 
 
 def near_slots(slots: int, hot: int, itemsize: int) -> int | None:

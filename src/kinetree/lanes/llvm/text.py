@@ -149,29 +149,6 @@ class Text:
         return "\n".join(self.lines)
 
 
-class Caller(Text):
-    """A text that calls functions of C by name. `api` has their types, such as "ptr (ptr, i64)"."""
-
-    def __init__(self, prefix: str, api: dict[str, str]):
-        super().__init__(prefix)
-        self.api = api
-
-    def call(self, name: str, *arguments: str) -> str:
-        """Call a function; return its result, empty if it has none. Arguments are written as "ptr %x"."""
-        kind = self.api[name]
-        result = kind.split(" ", 1)[0]
-        text = f"call {kind if '...' in kind else result} @{name}({', '.join(arguments)})"
-        if result != "void":
-            return self.op(text)
-        self.do(text)
-        return ""
-
-
-def declared(api: dict[str, str]) -> list[str]:
-    """Declarations of functions of C."""
-    return [f"declare {kind.replace(' (', f' @{name}(')}" for name, kind in api.items()]
-
-
 def over_blocks(
     to: Text, width: int, first: str, end: str, body: Callable[[str], None], result: Callable[[], str] = lambda: "void"
 ) -> None:
