@@ -11,26 +11,27 @@ coordinate, C is the matrix made of Christoffel symbols.
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from kinetree._types import Array, Float
 from kinetree.lanes import NOTHING, Lane, Loop, Memory
 from kinetree.lanes.kept.once import once
-from kinetree.model import Axis, Model, Structure, coupled
+from kinetree.model import Model, Structure, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
 from kinetree.spatial import Force, Inertia, Mat3, Motion, Sym3, Vec3
 
-from .closed_form.links import SlopeRow, base_part, link_constants, placed_at, world_axis
+from .closed_form.links import base_part, placed_at, world_axis
 from .closed_form.shape import Skeleton
 from .closed_form.terms import VelocityProduct
 from .directly import directly
+from .recursion import Row
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lane_coupling import serving
 from .schedules.lane_parts import unrelated, zero_parts
 from .schedules.lane_rows import (
+    ACCURATE,
     OWN,
     PARENT,
     PLACEMENT,
@@ -42,6 +43,7 @@ from .schedules.lane_rows import (
     joints_with,
     placing_parts,
     row_turns,
+    some_are_not_zero,
 )
 from .schedules.lane_visits import row_count
 
@@ -80,7 +82,7 @@ def coriolis_lanes(quaternions: bool) -> LaneAlgorithm:
         rest, nothing = Motion.zero_like(gravity.x), Inertia.zero_like(gravity.x)
         return {"v": rest, "I": nothing, "B": VelocityProduct.of(nothing, rest)}
 
-    def outward(link: SlopeRow, given: tuple, reads: tuple) -> tuple:
+    def outward(link: Row, given: tuple, reads: tuple) -> tuple:
         (pose, v), qd = reads[:2], given[0]
         pose = (reads[2] if quaternions else placed_at(link, given[1])) @ pose
         S = world_axis(pose, link.axis)
@@ -102,11 +104,8 @@ def coriolis_lanes(quaternions: bool) -> LaneAlgorithm:
         (i, j), n = Skeleton(structure, None).pairs, structure.tree.n
         return np.stack([memory.base(i), memory.base(j), i * n + j, j * n + i], -1)
 
-    link = SlopeRow(None if quaternions else PLACEMENT, Axis(0.0, 0.0), INERTIA, None, None)
+    link = ("axis", "inertia", *(() if quaternions else ("frame",)))
     inputs = (Lane(1, V), *(() if quaternions else (Lane(0, Q),)))
-
-    def links(model: Model, rows: np.ndarray) -> SlopeRow:
-        return link_constants(model.uncoupled, rows, framed=not quaternions)
 
     reads = at(PARENT, "pose", "v") + (at(OWN, "placed") if quaternions else ())
     carried = at(OWN, "S", "I", "B") + at(LAST, "v")
@@ -115,9 +114,9 @@ def coriolis_lanes(quaternions: bool) -> LaneAlgorithm:
         *(placing_parts(memory) if quaternions else []),
         base_part(memory, quaternions, begins),
         RowPart(
-            Loop(outward, 6, jax.tree.structure(link), reads, at(OWN, "pose", "v", "S", "I", "B"), inputs=inputs),
+            Loop(outward, 6, ACCURATE.parts_structure(link), reads, at(OWN, "pose", "v", "S", "I", "B"), inputs=inputs),
             _row_table(memory, False),
-            links,
+            ACCURATE.parts_constants(link),
         ),
         RowPart(
             Loop(inward, 6, NOTHING, carried, left, at(PARENT, "I", "B"), outputs=(Lane(0, PLACE),)),
@@ -141,8 +140,7 @@ def coriolis_lanes(quaternions: bool) -> LaneAlgorithm:
 
 def _has_rotors(model: Model) -> bool:
     """True unless free joints are known to have no rotors along their sliding rows."""
-    rotors = model.rows.armature * model.rows.slide
-    return not isinstance(rotors, np.ndarray) or bool(np.any(rotors[model.structure.q_of_row < 0]))
+    return some_are_not_zero((model.rows.armature * model.rows.slide)[model.structure.q_of_row < 0])
 
 
 @coupled("matrix")

@@ -11,7 +11,6 @@ from kinetree._unknown import require_word
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate_for
 
-from .aba import forward_dynamics_aba
 from .algorithms.aba import aba_of
 from .coupled import coupled_forward_dynamics, coupled_program
 from .directly import directly
@@ -31,7 +30,14 @@ from .published.vneb import forward_dynamics_vneb
 from .schedules.choose import SCHEDULES
 from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lanes import lane_program_of
+from .schedules.run import run
 from .sharded.tree import ShardedTree, require_plain_call
+
+
+def forward_dynamics_aba(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, *, schedule: str = "auto") -> Any:
+    """Accelerations, (batch, nv), by the articulated-body algorithm (algorithms/aba.py), under any schedule."""
+    return run(aba_of(is_firm(model)), model, {"q": q, "qd": qd, "tau": tau}, f_ext, schedule)["qdd"]
+
 
 METHODS: dict[str, Callable[..., Any]] = {  # (model, q, qd, tau, f_ext, **options) -> qdd on (batch, ...) arrays
     "aba": forward_dynamics_aba,

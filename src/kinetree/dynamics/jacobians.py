@@ -26,6 +26,7 @@ from .algorithms.frames import axes_and_point
 from .algorithms.poses import carried
 from .directly import directly
 from .frames import frame_number, way_number, with_base
+from .recursion import Row
 from .schedules.arranged import arranged, row_poses
 from .schedules.choose import IN_ORDER, call_of, choose, note
 from .schedules.lane_algorithm import LaneAlgorithm
@@ -34,19 +35,18 @@ from .schedules.lane_parts import carrying, frame_constants, on_the_way, pose_pa
 from .schedules.lane_root_pairs import root_rows
 from .schedules.lane_roots import LAST, ROWS
 from .schedules.lane_rows import (
+    ACCURATE,
     PLACEMENT,
-    SCREW,
     ZERO3,
     RowPart,
-    Screw,
     Turns,
     joints_with,
     kind_of,
     placing_parts,
-    screw_constants,
 )
 from .schedules.lane_visits import row_count
 
+AXIS = ("axis",)  # the constants of a row
 TARGET, ROW, ENTRIES = 0, 1, 2  # columns of the table: first slots of the base and of the row, then six entries of J
 
 
@@ -81,7 +81,7 @@ def jacobian_lanes(quaternions: bool, roots: bool, way: int) -> LaneAlgorithm:
         E, p = carried(pose, frame)
         return (Transform(*axes_and_point(E, p, way)),), (), ()
 
-    def column(joint: Screw, _: tuple, reads: tuple) -> tuple:
+    def column(joint: Row, _: tuple, reads: tuple) -> tuple:
         target, pose = reads
         angular, linear = jacobian_column(pose, joint.axis, *target)
         return (), (), (*angular, *linear)
@@ -121,7 +121,11 @@ def jacobian_lanes(quaternions: bool, roots: bool, way: int) -> LaneAlgorithm:
         base,
         *map(on_the_way, poses),
         RowPart(Loop(aim, 2, target, reads=(stands,), writes=(aimed_at,)), one_turn, frame_constants),
-        RowPart(Loop(column, 8, SCREW, reads=(aimed_at, stands), outputs=outputs), with_column, screw_constants),
+        RowPart(
+            Loop(column, 8, ACCURATE.parts_structure(AXIS), reads=(aimed_at, stands), outputs=outputs),
+            with_column,
+            ACCURATE.parts_constants(AXIS),
+        ),
         *zero_parts(without),
     ]
     if roots:

@@ -17,13 +17,13 @@ import numpy as np
 from kinetree._types import Array, Float
 from kinetree.lanes import NOTHING, Lane, Loop, Memory, Slots
 from kinetree.lanes.kept.once import once
-from kinetree.model import Axis, Model, Structure
+from kinetree.model import Model, Structure
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
 from kinetree.spatial import Force, Inertia, Motion, Rates, Sym3, Vec3
 
 from .algorithms.rnea import base_rates, body_force, moved_rates, rates
-from .closed_form.links import SlopeRow, base_part, link_constants, placed_at, world_axis
+from .closed_form.links import base_part, placed_at, world_axis
 from .directly import directly
 from .joint_terms import row_acceleration
 from .recursion import Row
@@ -31,6 +31,7 @@ from .schedules.lane_algorithm import LaneAlgorithm
 from .schedules.lane_coupling import serving
 from .schedules.lane_parts import FRAME, frame_constants, zero_parts
 from .schedules.lane_rows import (
+    ACCURATE,
     OWN,
     PARENT,
     PLACEMENT,
@@ -71,7 +72,7 @@ def regressor_lanes(quaternions: bool) -> LaneAlgorithm:
     memory = Memory(**fields)
     at = memory.of
 
-    def outward(link: SlopeRow, given: tuple, reads: tuple) -> tuple:
+    def outward(link: Row, given: tuple, reads: tuple) -> tuple:
         qd, qdd = given[:2]
         placed = reads[2] if quaternions else placed_at(link, given[2])
         qdd = row_acceleration(qdd, reads[3]) if quaternions else qdd
@@ -105,10 +106,7 @@ def regressor_lanes(quaternions: bool) -> LaneAlgorithm:
         zero[carried_bodies(structure)] = False
         return np.repeat(zero.ravel(), NUMBERS)
 
-    def links(model: Model, rows: np.ndarray) -> SlopeRow:
-        return link_constants(model.uncoupled, rows, framed=not quaternions)._replace(inertia=None)
-
-    link = SlopeRow(None if quaternions else PLACEMENT, Axis(0.0, 0.0), None, None, None)
+    link = ("axis", *(() if quaternions else ("frame",)))
     inputs = (Lane(1, V), Lane(2, V), *(() if quaternions else (Lane(0, Q),)))
     reads = at(PARENT, "pose", "rates") + (at(OWN, "placed", "shift") if quaternions else ())
     outputs = tuple(Lane(0, ENTRY, k) for k in range(NUMBERS))
@@ -116,9 +114,9 @@ def regressor_lanes(quaternions: bool) -> LaneAlgorithm:
         *((*placing_parts(memory), *shift_parts(memory, 1)) if quaternions else ()),
         base_part(memory, quaternions, lambda gravity: {"rates": base_rates(gravity)}),
         RowPart(
-            Loop(outward, 4, jax.tree.structure(link), reads, at(OWN, "pose", "rates", "S"), inputs=inputs),
+            Loop(outward, 4, ACCURATE.parts_structure(link), reads, at(OWN, "pose", "rates", "S"), inputs=inputs),
             row_turns(memory),
-            links,
+            ACCURATE.parts_constants(link),
         ),
         RowPart(
             Loop(wrenches, 2, FRAME, at(0, "pose", "rates"), (Slots(1, 0, WRENCHES),)), body_turns, frame_constants

@@ -35,6 +35,11 @@ class Facts:
     sequence_rows: int = 0  # rows; the same of steps in which lanes go different ways
     level_cost: int = 4  # levels of a tree that cost as much as one stage of chunks
 
+    @property
+    def body(self) -> str:
+        """What runs lane programs there."""
+        return "native" if self.native else "xla"
+
 
 @dataclass(frozen=True)
 class Target:

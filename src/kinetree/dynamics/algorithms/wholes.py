@@ -46,41 +46,21 @@ def total(state: str, of: Callable[[Row], Any], needs: tuple[str, ...], link: tu
 MOMENT = total("moment", lambda row: moment(row.inertia, row.pose), needs=("pose",))
 
 
-CENTER_OF_MASS = Algorithm(
-    name="center_of_mass",
-    inputs=("q",),
-    passes=(
-        POSES,
-        MOMENT,
-        Base(
-            "center",
-            lambda row, _: (None, {"center": row.moment * (1 / row.mass)}),
-            needs=("moment",),
-            outputs=("center",),
-        ),
-    ),
-    fields={"pose": Placement, "moment": Vec3},
-    outputs={"center": Vec3},
-    accurate=True,
-)
+def _of_moment(name: str, output: str, kind: Any, of: Callable[[Row], Any]) -> Algorithm:
+    """A quantity of the base that is made from the moment of mass."""
+    base = Base(output, lambda row, _: (None, {output: of(row)}), needs=("moment",), outputs=(output,))
+    return Algorithm(
+        name=name,
+        inputs=("q",),
+        passes=(POSES, MOMENT, base),
+        fields={"pose": Placement, "moment": Vec3},
+        outputs={output: kind},
+        accurate=True,
+    )
 
-POTENTIAL_ENERGY = Algorithm(
-    name="potential_energy",
-    inputs=("q",),
-    passes=(
-        POSES,
-        MOMENT,
-        Base(
-            "energy",
-            lambda row, _: (None, {"energy": -row.moment.dot(row.gravity)}),
-            needs=("moment",),
-            outputs=("energy",),
-        ),
-    ),
-    fields={"pose": Placement, "moment": Vec3},
-    outputs={"energy": float},
-    accurate=True,
-)
+
+CENTER_OF_MASS = _of_moment("center_of_mass", "center", Vec3, lambda row: row.moment * (1 / row.mass))
+POTENTIAL_ENERGY = _of_moment("potential_energy", "energy", float, lambda row: -row.moment.dot(row.gravity))
 
 
 def _stretched(row: Row, parent: Placement) -> tuple[Placement, dict]:

@@ -14,10 +14,7 @@ from kinetree.model import Model, integrate
 from kinetree.model.coordinates import armature_shift
 from kinetree.model.physics import stretch
 
-
-def _some(x: Any) -> bool:
-    """False if all numbers are known to be zero."""
-    return not isinstance(x, np.ndarray) or bool(x.any())
+from ..schedules.lane_rows import some_are_not_zero
 
 
 def has_blocks(model: Model) -> bool:
@@ -25,8 +22,8 @@ def has_blocks(model: Model) -> bool:
     turning = np.flatnonzero(model.structure.q_of_row < 0)
     if not len(turning):
         return False
-    springs = model.passive is not None and _some(model.passive.stiffness[turning])
-    return springs or _some((model.rows.armature * model.rows.slide)[turning])
+    springs = model.passive is not None and some_are_not_zero(model.passive.stiffness[turning])
+    return springs or some_are_not_zero((model.rows.armature * model.rows.slide)[turning])
 
 
 @jax.jit

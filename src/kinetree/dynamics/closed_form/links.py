@@ -8,21 +8,11 @@ import numpy as np
 
 from kinetree.lanes import Loop, Memory
 from kinetree.model import Axis, Model, Placement, Structure, place
-from kinetree.spatial import Inertia, Motion, Vec3
-from kinetree.tree import pick
+from kinetree.spatial import Motion, Vec3
 
-from ..schedules.lane_rows import GRAVITY, OWN, RowPart, Turns, V, base_gravity
+from ..recursion import Row
+from ..schedules.lane_rows import ACCURATE, GRAVITY, OWN, RowPart, Turns, V, base_gravity
 from .shape import Skeleton
-
-
-class SlopeRow(NamedTuple):
-    """The constants of a row in the outward loop; None for those that are not needed."""
-
-    frame: Any
-    axis: Axis
-    inertia: Inertia | None
-    ratio: Any
-    offset: Any
 
 
 class SlopeJoint(NamedTuple):
@@ -34,7 +24,7 @@ class SlopeJoint(NamedTuple):
     ratio: Any
 
 
-def placed_at(link: SlopeRow, q: Any) -> Placement:
+def placed_at(link: Row, q: Any) -> Placement:
     """The placement of a screw at coordinate q."""
     return place(link.frame.orientation, link.frame.position, link.axis, q)
 
@@ -70,14 +60,30 @@ def base_part(memory: Memory, quaternions: bool, begins: Callable[[Vec3], dict[s
     return RowPart(Loop(step, 4, GRAVITY, reads, writes), turns, base_gravity)
 
 
-def link_constants(model: Model, rows: np.ndarray, framed: bool) -> SlopeRow:
-    """Links of these rows; `framed`: with their frames."""
-    r, coupling = pick(model.rows, rows), model.coupling
-    frame = Placement(r.orientation, r.position) if framed else None
-    if coupling is None:
-        return SlopeRow(frame, r.axis, r.inertia, None, None)
-    own = np.maximum(model.structure.q_of_row[rows], 0)
-    return SlopeRow(frame, r.axis, r.inertia, coupling.ratio_v[rows], coupling.offset_q[own] if framed else None)
+def link_structure(names: tuple[str, ...], coupled: bool) -> Any:
+    """The treedef of some parts of a link, and of the line of its coordinate if joints follow others."""
+    tree = ACCURATE.parts_structure(names)
+    link = jax.tree.unflatten(tree, [0.0] * tree.num_leaves)
+    return jax.tree.structure(Row(link | dict.fromkeys(_line(names) if coupled else (), 0.0)))
+
+
+def link_constants(names: tuple[str, ...]) -> Callable[[Model, np.ndarray], Row]:
+    """Their values for given rows."""
+    links = ACCURATE.parts_constants(names)
+
+    def constants(model: Model, rows: np.ndarray) -> Row:
+        coupling = model.coupling
+        if coupling is None:
+            return links(model, rows)
+        own = np.maximum(model.structure.q_of_row[rows], 0)
+        line = zip(_line(names), (coupling.ratio_v[rows], coupling.offset_q[own]), strict=False)
+        return Row(links(model, rows) | dict(line))
+
+    return constants
+
+
+def _line(names: tuple[str, ...]) -> tuple[str, ...]:
+    return ("ratio", "offset") if "frame" in names else ("ratio",)
 
 
 def joint_constants(model: Model, rows: np.ndarray) -> SlopeJoint:

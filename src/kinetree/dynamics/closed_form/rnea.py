@@ -17,10 +17,11 @@ import numpy as np
 
 from kinetree.lanes import NOTHING, NUMBER, Lane, Loop, Memory, Slots, slot
 from kinetree.lanes.kept.once import once
-from kinetree.model import Axis, Model
+from kinetree.model import Model
 from kinetree.spatial import Force, Inertia, Mat3, Motion, Sym3, Vec3
 
 from ..elements.articulated import base_acceleration, own_bias
+from ..recursion import Row
 from ..schedules.lane_algorithm import LaneAlgorithm
 from ..schedules.lane_parts import unrelated, zero_parts
 from ..schedules.lane_rows import (
@@ -36,7 +37,16 @@ from ..schedules.lane_rows import (
     row_turns,
 )
 from . import columns, sweeps
-from .links import SlopeJoint, SlopeRow, base_part, joint_constants, link_constants, pair_ratios, placed_at, world_axis
+from .links import (
+    SlopeJoint,
+    base_part,
+    joint_constants,
+    link_constants,
+    link_structure,
+    pair_ratios,
+    placed_at,
+    world_axis,
+)
 from .shape import Skeleton
 from .terms import Axes, Entries, RowTerms, VelocityProduct, pair_entries, row_terms
 
@@ -200,16 +210,13 @@ class SlopeWriter:
         if not self.variant.coupled:
             return parts
         moving, own = parts[0], self.at(OWN, "placed")
-        example = SlopeRow(PLACEMENT, Axis(0.0, 0.0), None, 0.0, 0.0)  # type: ignore[arg-type]
+        names = ("frame", "axis")
 
-        def step(link: SlopeRow, q: tuple, _: tuple) -> tuple:
+        def step(link: Row, q: tuple, _: tuple) -> tuple:
             return (placed_at(link, link.ratio * q[0] + link.offset),), (), ()
 
-        def constants(model: Model, rows: np.ndarray) -> SlopeRow:
-            return link_constants(model, rows, framed=True)._replace(inertia=None)  # type: ignore[arg-type]
-
-        loop = Loop(step, 4, jax.tree.structure(example), writes=own, inputs=(Lane(Q_IN, Q),))
-        return [RowPart(loop, moving.turns, constants), *parts[1:]]
+        loop = Loop(step, 4, link_structure(names, True), writes=own, inputs=(Lane(Q_IN, Q),))
+        return [RowPart(loop, moving.turns, link_constants(names)), *parts[1:]]
 
     def base(self) -> RowPart:
         """The state of the base, with gravity as an upward acceleration."""
@@ -229,18 +236,15 @@ class SlopeWriter:
         reads = self.at(PARENT, "pose", "v", "a")
         reads += self.at(OWN, "placed") + self.at(JOINT, "v", "a") if quaternions else ()
         inputs = (Lane(QD_IN, V), Lane(QDD_IN, V), *(() if quaternions else (Lane(Q_IN, Q),)))
-        ratio = 0.0 if coupled else None
-        example = SlopeRow(
-            None if quaternions else PLACEMENT, Axis(0.0, 0.0), INERTIA, ratio, None if quaternions else ratio
-        )
+        names = ("axis", "inertia", *(() if quaternions else ("frame",)))
 
-        def step(link: SlopeRow, given: tuple, reads: tuple) -> tuple:
-            qd, qdd = (x if link.ratio is None else link.ratio * x for x in given[:2])
+        def step(link: Row, given: tuple, reads: tuple) -> tuple:
+            qd, qdd = (link.ratio * x if coupled else x for x in given[:2])
             pose, v, a = reads[:3]
             if quaternions:
                 placed, v_joint, a_joint = reads[3:]
             else:
-                q = given[2] if link.ratio is None else link.ratio * given[2] + link.offset
+                q = link.ratio * given[2] + link.offset if coupled else given[2]
                 placed, v_joint, a_joint = placed_at(link, q), v, a
             pose = placed @ pose
             S = world_axis(pose, link.axis)
@@ -256,10 +260,9 @@ class SlopeWriter:
 
         fields = ("pose", "v", "a", "S", "turning", "moving", "second", "I", "B", "f", *self.applied)
         fields += ("whole",) if self.variant.sweeps else ()
-        loop = Loop(step, 8, jax.tree.structure(example), reads, self.at(OWN, *fields), inputs=inputs)
-        return RowPart(
-            loop, self.row_table(False), lambda model, rows: link_constants(model, rows, framed=not quaternions)
-        )
+        structure = link_structure(names, coupled)
+        loop = Loop(step, 8, structure, reads, self.at(OWN, *fields), inputs=inputs)
+        return RowPart(loop, self.row_table(False), link_constants(names))
 
     def forces(self) -> RowPart:
         """Forces on bodies, moved from the world's origin to that of the program."""

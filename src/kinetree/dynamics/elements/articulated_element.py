@@ -19,7 +19,7 @@ import jax.numpy as jnp
 
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Scalar, Sym3, Vec3
 
-from ..matrices.dense import solve_general
+from ..matrices.dense import solve_general, times, transpose
 from ..recursion import Row
 from .affine import units
 from .articulated import Articulated, Scale, pivot, pull_back, released, to_parent
@@ -75,32 +75,24 @@ def _forces(A: Scalar) -> Forces:
 
 def _symmetric(a: Scalar) -> ArticulatedInertia:
     """From a matrix that is symmetric up to rounding."""
-    a = 0.5 * (a + jnp.swapaxes(a, -1, -2))
+    a = 0.5 * (a + transpose(a))
     return ArticulatedInertia(Sym3.from_array(a), Mat3.from_array(a[..., :3, 3:]), Sym3.from_array(a[..., 3:, 3:]))
-
-
-def _times(a: Scalar, v: Scalar) -> Scalar:
-    return (a @ v[..., None])[..., 0]
-
-
-def _t(a: Scalar) -> Scalar:
-    return jnp.swapaxes(a, -1, -2)
 
 
 def combine_elements(inner: ArticulatedElement, outer: ArticulatedElement) -> ArticulatedElement:
     """Two stretches, one after the other; the formulas at the head of this file."""
     A1, C1, b1 = _matrix(inner.A), inner.C.array(), inner.b.array()
     A2, J2, eta2 = _matrix(outer.A), outer.passed.inertia.array(), outer.passed.bias.array()
-    free = b1 - _times(C1, eta2)  # acceleration between the two, with outer's own bias but not its inertia
+    free = b1 - times(C1, eta2)  # acceleration between the two, with outer's own bias but not its inertia
     right = jnp.concatenate([A1, C1, free[..., None]], -1)
     solved = solve_general(jnp.eye(6, dtype=C1.dtype) + C1 @ J2, right)
     MA1, MC1, Mfree = solved[..., :6], solved[..., 6:12], solved[..., 12]
-    eta = _times(_t(A1), eta2 + _times(J2, Mfree))
-    J = _symmetric(_t(A1) @ J2 @ MA1)
+    eta = times(transpose(A1), eta2 + times(J2, Mfree))
+    J = _symmetric(transpose(A1) @ J2 @ MA1)
     return ArticulatedElement(
         _forces(A2 @ MA1),
-        outer.b + Motion.from_array(_times(A2, Mfree)),
-        outer.C + _symmetric(A2 @ MC1 @ _t(A2)),
+        outer.b + Motion.from_array(times(A2, Mfree)),
+        outer.C + _symmetric(A2 @ MC1 @ transpose(A2)),
         inner.passed + Articulated(J, Force.from_array(eta), outer.passed.scale and Scale.of(J)),
     )
 

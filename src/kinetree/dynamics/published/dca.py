@@ -28,9 +28,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.model import Model, Structure
+from kinetree.model.coordinates import velocity_product_shift
 from kinetree.tree import Layout, layout
 
-from ..aba import unshifted
+from ..joint_terms import joint_acceleration
 from ..matrices.dense import times, transpose
 from ..schedules import tuning
 from .chunk_recursion import Recursive, equations, forward, scan, solution, terminal_equations
@@ -233,7 +234,7 @@ def _divide_and_conquer(laid: Layout, model: Model, rounds: tuple, q: Any, qd: A
     u = jnp.zeros_like(bodies.tau)
     for turn, (bodies, solved) in zip(reversed(rounds), reversed(kept), strict=True):
         a, u = _take_apart(bodies, turn, solved, a, u)
-    return unshifted(model, by_dof(model.structure, u), qd)
+    return joint_acceleration(by_dof(model.structure, u), velocity_product_shift(model.structure, qd.T).T)
 
 
 def divide_and_conquer(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any, chunks: int | None, balance: float) -> Any:

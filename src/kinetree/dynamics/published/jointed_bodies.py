@@ -12,13 +12,14 @@ import numpy as np
 
 from kinetree.model import Model, Structure
 from kinetree.model.arguments import is_traced
+from kinetree.model.coordinates import velocity_product_shift
 from kinetree.spatial import Transform
 from kinetree.tree import Layout, restore
 
-from ..aba import shifted
 from ..algorithms.aba import own_body
 from ..elements.articulated import velocity_product
 from ..firmness import joint_tree, least_moments
+from ..joint_terms import row_force
 from ..matrices.dense import times
 from ..recursion import Row
 from ..schedules.arranged import Arranged, applied_forces, arranged, by_position, row_poses, row_velocities
@@ -55,7 +56,9 @@ def plucker_inverse(X: Any) -> Any:
 
 def moving_rows(laid: Layout, model: Model, at: Arranged, qd: Any, tau: Any, f_ext: Any) -> Row:
     """Fields of all rows for articulated bodies: `at`, `axis`, `armature`, `v`, `qd`, `tau`, `own`, (rows, batch)."""
-    tau = by_position(laid, shifted(model, tau, qd))
+    armature, slide = (jnp.asarray(x, tau.dtype) for x in (model.rows.armature, model.rows.slide))
+    shift = velocity_product_shift(model.structure, qd.T).T
+    tau = by_position(laid, row_force(tau, armature, slide, shift))
     qd = by_position(laid, qd)
     v = row_velocities(laid, at, qd)
     own = own_body(Row(inertia=at.rows.inertia, v=v))

@@ -106,8 +106,7 @@ def choose(call: Call, asked: str = "auto", blocks: Callable[[Call], bool] | Non
         return Choice(schedule, "lanes", "xla", "shared", reason)
     if schedule == "lanes":
         again = call.device.weaves and call.arrays != "numpy" and call.rows > tuning.WRITTEN_OUT_MAX_ROWS
-        body = "native" if call.device.native else "xla"
-        return Choice(schedule, "lanes", body, lane_program_kind(call), reason, again)
+        return Choice(schedule, "lanes", call.device.body, lane_program_kind(call), reason, again)
     if schedule == "euler":
         return Choice(schedule, "euler tour", "xla", "", reason)
     one_by_one = call.batch == 1 or call.rows >= tuning.STAGES_MIN_ROWS_OF_BATCH
@@ -173,14 +172,13 @@ def walks_all_entries(tree: Tree) -> bool:
 def choose_factorization(tree: Tree, batch: int, triples: int) -> Choice:
     """The way of LᵀDL, by the number of triples (row, ancestor, its ancestor) that elimination touches."""
     device = facts()
-    body = "native" if device.native else "xla"
     if tree.n <= tuning.DENSE_LANES_MAX_ROWS and device.native and device.serves_numpy:
-        return Choice("lanes", "lanes", body, "shared", f"{triples} triples are eliminated in one compiled loop")
+        return Choice("lanes", "lanes", device.body, "shared", f"{triples} triples are eliminated in one compiled loop")
     few = tree.height >= tuning.FACTORS_DENSE_MIN_DEPTH or tree.n**3 < 6 * tuning.FACTORS_MIN_SPARSITY * triples
     if tree.n <= tuning.DENSE_MAX_ROWS and few:
         return Choice("dense", "dense", "xla", "", f"{tree.height} levels leave few zeros: a dense Cholesky")
     if triples <= tuning.FACTORS_MAX_TURNS and fills_lanes(batch):
-        return Choice("lanes", "lanes", body, "shared", f"{batch} states side by side, triple by triple")
+        return Choice("lanes", "lanes", device.body, "shared", f"{batch} states side by side, triple by triple")
     return Choice("levels", "layout", "xla", "", "all rows of a level at once")
 
 
@@ -191,8 +189,9 @@ def choose_coupled(call: Call, together: bool) -> Choice:
     if not together and call.rows > tuning.REDUCED_MAX_ROWS:
         return Choice("dense", "dense", "xla", "", f"{call.rows} rows have no lane program: H is solved densely")
     reason = "hang together, and are taken as one" if together else "are far apart: their mass matrix is solved"
-    body = "native" if call.device.native else "xla"
-    return Choice("lanes", "lanes", body, lane_program_kind(call), f"joints that follow one another {reason}")
+    return Choice(
+        "lanes", "lanes", call.device.body, lane_program_kind(call), f"joints that follow one another {reason}"
+    )
 
 
 def choose_derivatives(call: Call, solve_turns: int = 0) -> Choice:
@@ -203,10 +202,11 @@ def choose_derivatives(call: Call, solve_turns: int = 0) -> Choice:
     """
     if not 0 < call.rows <= tuning.CLOSED_FORM_MAX_ROWS:
         return Choice("directions", "directions", "xla", "", f"{call.rows} rows: one direction after the other")
-    body = "native" if call.device.native else "xla"
     if solve_turns > tuning.SOLVE_MAX_TURNS or (solve_turns and call.device.weaves):
-        return Choice("lanes", "products", body, lane_program_kind(call), "columns in lanes, then products with H⁻¹")
-    return Choice("lanes", "lanes", body, lane_program_kind(call), "all columns in closed form, in one run")
+        return Choice(
+            "lanes", "products", call.device.body, lane_program_kind(call), "columns in lanes, then products with H⁻¹"
+        )
+    return Choice("lanes", "lanes", call.device.body, lane_program_kind(call), "all columns in closed form, in one run")
 
 
 def fills_lanes(batch: int) -> bool:

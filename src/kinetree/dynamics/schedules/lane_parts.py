@@ -19,6 +19,7 @@ from kinetree.spatial import Quaternion, Rotation, Transform, Vec3
 from kinetree.tree import Tree, pick
 
 from .lane_rows import (
+    ACCURATE,
     GRAVITY,
     OWN,
     PARENT,
@@ -26,7 +27,6 @@ from .lane_rows import (
     STRETCH,
     ZERO3,
     Q,
-    RowForm,
     RowPart,
     Turns,
     V,
@@ -49,7 +49,7 @@ def pose_parts(memory: Memory, field: str, quaternions: bool, roots: bool = Fals
 
     With `roots`, all quaternion joints are free joints on the base, and only the poses of their last rows are written.
     """
-    links = RowForm(False, False, accurate=True)
+    links = ACCURATE
     link = ("axis",) if quaternions else ("frame", "axis")
 
     def base(gravity: Vec3, _: tuple, __: tuple) -> tuple:

@@ -52,23 +52,6 @@ def row_constants(model: Model, rows: np.ndarray) -> Rows:
     return pick(model.rows, chosen)
 
 
-class Screw(NamedTuple):
-    """The constants of a row's joint for all passes after the first."""
-
-    axis: Axis
-    armature: Any
-    mass: Any  # of the row's own body
-
-
-SCREW = jax.tree.structure(Screw(Axis(0.0, 0.0), 0.0, 0.0))
-
-
-def screw_constants(model: Model, rows: np.ndarray) -> Screw:
-    """Joints of these rows, in order."""
-    r = model.rows
-    return Screw(Axis(r.turn[rows], r.slide[rows]), r.armature[rows], r.inertia.mass[rows])
-
-
 class DynamicRow(NamedTuple):
     """The constants of a row for dynamics."""
 
@@ -150,6 +133,9 @@ class RowForm(NamedTuple):
         return DynamicRow(frame, of.axis, body, of.armature, damping, stiffness)
 
 
+ACCURATE = RowForm(False, False, accurate=True)
+
+
 class Traits(NamedTuple):
     """The facts that decide which program a mechanism uses."""
 
@@ -184,7 +170,7 @@ def kind_of(model: Model) -> Traits:
             structure.has_quaternions and not roots,
             structure.tree.height >= tuning.DEEP_MIN_LEVELS,
             bool(np.all(hinge)),
-            *map(_some, passive),
+            *map(some_are_not_zero, passive),
             roots=roots,
             limbs=limbs,
         )
@@ -198,7 +184,7 @@ def has_roots(structure: Structure) -> bool:
     return 0 < len(free) == len(structure.quaternion_joints) and bool(np.all(structure.tree.parent[free[:, 0]] < 0))
 
 
-def _some(x: Any) -> bool:
+def some_are_not_zero(x: Any) -> bool:
     """False if all numbers are known to be zero."""
     return not isinstance(x, np.ndarray | tuple) or bool(np.any(x))
 

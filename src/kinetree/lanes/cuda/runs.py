@@ -4,8 +4,8 @@ Values that all turns of a run share are computed before the loop. Sums into the
 from turn to turn.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -31,16 +31,9 @@ class RunWriter(PairWriter):
         alike = place.column is None or same(rows[:, place.column])
         return not alike or len(set(self.sides(run, place))) > 1
 
-    @contextmanager
-    def if_not_zero(self, value: str) -> Iterator[None]:
+    def if_not_zero(self, value: str) -> AbstractContextManager[None]:
         """A context: the text written inside runs only if a value is not 0."""
-        to = self.to
-        start = self.at("guard")
-        to.branch(to.op(f"fcmp une {to.real} {value}, {to.number(0.0)}"), f"do{start}", f"done{start}")
-        to.label(f"do{start}")
-        yield
-        to.go(f"done{start}")
-        to.label(f"done{start}")
+        return self.to.when(self.to.op(f"fcmp une {self.to.real} {value}, {self.to.number(0.0)}"))
 
     def constants(self, k: int, turn: int) -> list[Any]:
         """The constants of a single turn."""

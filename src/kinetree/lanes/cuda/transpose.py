@@ -59,10 +59,8 @@ def kernel_text(dtype: np.dtype) -> str:
         number = to.op(f"load {real}, {SHARED} {place('@square', near, PITCH, further(turn), 3)}")
         lane = to.op(f"add i64 {first_lane}, {further(turn)}")
         wanted = to.op(f"and i1 {inside}, {to.op(f'icmp slt i64 {lane}, %lanes')}")
-        to.branch(wanted, f"write{turn}", f"after{turn}")
-        to.label(f"write{turn}")
-        to.do(f"store {real} {number}, {GLOBAL} {place('%rows', lane, '%width', column, 1)}")
-        to.into(f"after{turn}")
+        with to.when(wanted):
+            to.do(f"store {real} {number}, {GLOBAL} {place('%rows', lane, '%width', column, 1)}")
     to.end()
     square = f"@square = internal addrspace(3) global [{SIDE * PITCH} x {real}] undef, align 16"
     return gpu_module(square, *sorted(to.declarations), str(to))
