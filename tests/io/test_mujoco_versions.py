@@ -8,8 +8,9 @@ import numpy as np
 
 from kinetree.collide.hull import Hull
 from kinetree.io import from_mujoco_model
-from kinetree.io.mjcf_sensors import KINDS, RENAMED
+from kinetree.io.mjcf_sensors import RENAMED
 from kinetree.io.report import Report
+from kinetree.sense.measure import KINDS
 
 from .mujoco_names import KNOWN, lowest, of_mujoco, read
 
@@ -39,7 +40,7 @@ def test_hulls_of_versions_without_starts_for_the_search():
 def test_sensors_are_known_by_name_whatever_their_numbers(monkeypatch):
     """MuJoCo 3.3.0 counts one less from `ballquat` on."""
     known = {name.removeprefix("mjSENS_").lower() for name in mujoco.mjtSensor.__members__}
-    assert {RENAMED.get(name, name) for name in known} >= KINDS
+    assert {RENAMED.get(name, name) for name in known} >= KINDS.keys()
     body = '<body name="b"><joint name="j"/><geom size="1"/></body>'
     after = '<sensor><jointpos joint="j"/><framequat objtype="body" objname="b"/><clock/></sensor>'
     compiled = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{body}</worldbody>{after}</mujoco>")

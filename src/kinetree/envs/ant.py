@@ -12,7 +12,7 @@ import numpy as np
 from kinetree.model import Model, State
 
 from .description import BodySpec, Capsule, JointSpec, Robot, sphere
-from .env import Env, jittered
+from .env import Runner, jittered
 from .free_base import at_mujoco, mujoco_contact_forces, mujoco_observation
 
 RADIUS = 0.08  # m, of the legs
@@ -51,11 +51,9 @@ def _robot() -> Robot:
 
 
 @dataclass(frozen=True, eq=False)
-class Ant(Env):
+class Ant(Runner):
     """Run along x, upright, with little effort."""
 
-    frame_skip: int = field(default=5, kw_only=True)
-    forward_weight: float = field(default=1.0, kw_only=True)
     control_weight: float = field(default=0.5, kw_only=True)
     healthy_reward: float = field(default=1.0, kw_only=True)
     contact_weight: float = field(default=5e-4, kw_only=True)
@@ -91,11 +89,5 @@ class Ant(Env):
         height = after.q[..., 2]
         finite = jnp.isfinite(after.q).all(-1) & jnp.isfinite(after.qd).all(-1)
         healthy = finite & (low <= height) & (height <= high)
-        forward, effort = self.forward_weight * speed, self.control_weight * (ctrl**2).sum(-1)
-        alive = self.healthy_reward * healthy.astype(speed.dtype)
-        touch = jnp.zeros_like(effort)
-        if self.contact_weight:
-            touch = self.contact_weight * (self._forces(after, ctrl) ** 2).sum(-1)
-        metrics = {"x_velocity": speed, "reward_forward": forward, "reward_survive": alive}
-        metrics |= {"reward_ctrl": -effort, "reward_contact": -touch}
-        return forward + alive - effort - touch, ~healthy, metrics
+        touch = self.contact_weight * (self._forces(after, ctrl) ** 2).sum(-1) if self.contact_weight else None
+        return self.running(speed, ctrl, healthy, touch)

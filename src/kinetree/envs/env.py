@@ -223,6 +223,26 @@ def require_worlds(env: Any, count: Any, name: str = "num_envs") -> None:
         raise ValueError(f"{name} must be {COUNT.words}, not {count!r}")
 
 
+@dataclass(frozen=True, eq=False)
+class Runner(Env):
+    """A robot that runs along x with little effort, as gymnasium's do."""
+
+    frame_skip: int = field(default=5, kw_only=True)
+    forward_weight: float = field(default=1.0, kw_only=True)
+    control_weight: float = field(default=0.1, kw_only=True)
+
+    def running(self, speed: Any, ctrl: Any, healthy: Any = None, touch: Any = None) -> tuple[Any, Any, dict[str, Any]]:
+        """The results of `judge`. `healthy`: which worlds earn the reward for it; `touch`: the cost of contacts."""
+        forward, effort = self.forward_weight * speed, self.control_weight * (ctrl**2).sum(-1)
+        metrics = {"x_velocity": speed, "reward_forward": forward, "reward_ctrl": -effort}
+        if healthy is None:
+            return forward - effort, jnp.zeros(speed.shape, bool), metrics
+        alive = self.healthy_reward * healthy.astype(speed.dtype)  # type: ignore[attr-defined]
+        touch = jnp.zeros_like(effort) if touch is None else touch
+        metrics |= {"reward_survive": alive, "reward_contact": -touch}
+        return forward + alive - effort - touch, ~healthy, metrics
+
+
 _drawn: OncePerOwner[Model] = OncePerOwner()
 
 

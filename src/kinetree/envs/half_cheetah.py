@@ -1,6 +1,6 @@
 """Half-cheetah: a flat runner. Robot, observations and rewards are those of gymnasium's HalfCheetah-v5."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from kinetree.model import Model, State
 
 from .description import BodySpec, Capsule, JointSpec, Robot, rod
-from .env import Env, jittered
+from .env import Runner, jittered
 
 RADIUS = 0.046  # m, of all limbs
 LIMP = (0.0, 0.8, 0.01, 0.5, 2.0)  # solimp of contacts: soft at first touch
@@ -61,12 +61,8 @@ def _robot() -> Robot:
 
 
 @dataclass(frozen=True, eq=False)
-class HalfCheetah(Env):
+class HalfCheetah(Runner):
     """Run forward, with little effort."""
-
-    frame_skip: int = field(default=5, kw_only=True)
-    forward_weight: float = field(default=1.0, kw_only=True)
-    control_weight: float = field(default=0.1, kw_only=True)
 
     def robot(self) -> Model:
         return _robot().model()
@@ -79,6 +75,4 @@ class HalfCheetah(Env):
 
     def judge(self, before: State, ctrl: Any, after: State, task: Any) -> tuple[Any, Any, dict[str, Any]]:
         speed = (after.q[..., 0] - before.q[..., 0]) / self.dt
-        forward, effort = self.forward_weight * speed, self.control_weight * (ctrl**2).sum(-1)
-        metrics = {"x_velocity": speed, "reward_forward": forward, "reward_ctrl": -effort}
-        return forward - effort, jnp.zeros(speed.shape, bool), metrics
+        return self.running(speed, ctrl)

@@ -15,7 +15,7 @@ from kinetree.dynamics import center_of_mass, forward_kinematics
 from kinetree.model import Model, State, integrate
 
 from .description import BodySpec, Capsule, JointSpec, Robot, sphere
-from .env import Env, jittered
+from .env import Runner, jittered
 from .free_base import at_mujoco, mujoco_contact_forces, mujoco_observation
 
 X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
@@ -160,12 +160,10 @@ def _squares(d: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Humanoid(Env):
+class Humanoid(Runner):
     """Walk along x, upright, with little effort."""
 
-    frame_skip: int = field(default=5, kw_only=True)
     forward_weight: float = field(default=1.25, kw_only=True)
-    control_weight: float = field(default=0.1, kw_only=True)
     healthy_reward: float = field(default=5.0, kw_only=True)
     contact_weight: float = field(default=5e-7, kw_only=True)
     contact_cost_range: tuple[float, float] = field(default=(-np.inf, 10.0), kw_only=True)
@@ -209,12 +207,8 @@ class Humanoid(Env):
         speed = (end - start) / self.dt
         low, high = self.healthy_height
         healthy = (low < after.q[..., 2]) & (after.q[..., 2] < high)
-        forward, effort = self.forward_weight * speed, self.control_weight * (ctrl**2).sum(-1)
-        alive = self.healthy_reward * healthy.astype(speed.dtype)
-        touch = jnp.zeros_like(effort)
+        touch = None
         if self.contact_weight:
             squares = (self._forces(after, ctrl) ** 2).sum((-1, -2))
             touch = jnp.clip(self.contact_weight * squares, *self.contact_cost_range)
-        metrics = {"x_velocity": speed, "reward_forward": forward, "reward_survive": alive}
-        metrics |= {"reward_ctrl": -effort, "reward_contact": -touch}
-        return forward + alive - effort - touch, ~healthy, metrics
+        return self.running(speed, ctrl, healthy, touch)

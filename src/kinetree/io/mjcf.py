@@ -35,17 +35,20 @@ def read_mjcf(source: str | bytes | Path, report: Report) -> Model:
         report: takes what is not modelled.
     """
     try:
-        mujoco = import_module("mujoco")
+        compiled = compiled_by_mujoco(source)
     except ImportError:
         raise ImportError("MJCF files are compiled by MuJoCo: pip install 'kinetree[io]'") from None
-    try:
-        if isinstance(source, Path):
-            compiled = mujoco.MjModel.from_xml_path(str(source))
-        else:
-            compiled = mujoco.MjModel.from_xml_string(source if isinstance(source, str) else source.decode("utf-8"))
     except Exception as error:  # MuJoCo raises ValueError, FatalError, ...: whatever it is, the file is at fault
         raise ModelError(f"{report.file}: MuJoCo can not compile it: {' '.join(str(error).split())}") from None
     return from_mujoco_model(compiled, report)
+
+
+def compiled_by_mujoco(source: str | bytes | Path) -> Any:
+    """The `mujoco.MjModel` of an MJCF file, or of its text."""
+    kind = import_module("mujoco").MjModel
+    if isinstance(source, Path):
+        return kind.from_xml_path(str(source))
+    return kind.from_xml_string(source if isinstance(source, str) else source.decode("utf-8"))
 
 
 def from_mujoco_model(compiled: Any, report: Report) -> Model:

@@ -8,47 +8,11 @@ import numpy as np
 from kinetree.model import Mount, Sensor
 from kinetree.model.actuators import Wiring
 from kinetree.model.sensor import CONTACT_DATA, CONTACT_REDUCE, Side
+from kinetree.sense.measure import KINDS
 
 from .mujoco_model import disabled
 from .report import Report
 
-# Sensors that are modelled, by their names: MuJoCo's numbers of them are not the same in all versions.
-KINDS = frozenset(
-    [
-        "touch",
-        "accelerometer",
-        "velocimeter",
-        "gyro",
-        "force",
-        "torque",
-        "magnetometer",
-        "jointpos",
-        "jointvel",
-        "tendonpos",
-        "tendonvel",
-        "actuatorpos",
-        "actuatorvel",
-        "actuatorfrc",
-        "jointactuatorfrc",
-        "tendonactuatorfrc",
-        "ballquat",
-        "ballangvel",
-        "framepos",
-        "framequat",
-        "framexaxis",
-        "frameyaxis",
-        "framezaxis",
-        "framelinvel",
-        "frameangvel",
-        "framelinacc",
-        "frameangacc",
-        "subtreecom",
-        "subtreelinvel",
-        "subtreeangmom",
-        "contact",
-        "clock",
-    ]
-)
 # Words of MuJoCo's enumeration, and of its files.
 RENAMED = {"jointactfrc": "jointactuatorfrc", "tendonactfrc": "tendonactuatorfrc"}
 BODY, XBODY, JOINT, GEOM, SITE, CAMERA, TENDON, ACTUATOR = 1, 2, 3, 5, 6, 7, 18, 19  # MuJoCo's numbers of objects

@@ -350,17 +350,11 @@ class Model:
         return self.rows.inertia.mass.sum()
 
     def _joint(self, name: str) -> int:
-        numbers = self.structure.joint_numbers
-        if name not in numbers:
-            raise UnknownName(f"no joint is called {name!r}{did_you_mean(name, numbers)}")
-        return numbers[name]
+        return _named("joint", name, self.structure.joint_numbers)
 
     def body_index(self, name: str) -> int:
         """The number of a body, link or site."""
-        numbers = self.structure.body_numbers
-        if name not in numbers:
-            raise UnknownName(f"no body is called {name!r}{did_you_mean(name, numbers)}")
-        return numbers[name]
+        return _named("body", name, self.structure.body_numbers)
 
     def q_index(self, joint_name: str) -> slice:
         """The joint's coordinates within q; of a mimic joint, those of the joint it follows."""
@@ -395,3 +389,9 @@ def _within(start: np.ndarray, joint: int, source: np.ndarray | None) -> slice:
     elif source is not None:
         first = 0
     return slice(first, first + size)
+
+
+def _named(what: str, name: str, numbers: dict[str, int]) -> int:
+    if name not in numbers:
+        raise UnknownName(f"no {what} is called {name!r}{did_you_mean(name, numbers)}")
+    return numbers[name]

@@ -77,10 +77,8 @@ def implicit_acceleration(model: Model, q: Any, qd: Any, forces: Forces, h: Any,
         own = model.v_index(model.joint_names[body])
         A = _alone(model, qd, load, body)
         force = (A * alpha[:, None, own]).sum(-1)
-        for i in () if acted is None else np.flatnonzero(np.array(_wiring(model).joints) == body):
-            assert acted is not None
-            j = _moment(model, acted, int(i), len(qd))[:, own]
-            A = A - (h * acted.slope[:, i])[:, None, None] * j[:, :, None] * j[:, None, :]
+        which = [] if acted is None else np.flatnonzero(np.array(_wiring(model).joints) == body).tolist()
+        A = _with_actuators(model, A, h, acted, which, own)
         alpha = alpha.at[:, own].set(_tumbling(model, qd, A, force, h, body))
     return alpha - ahead
 
@@ -124,11 +122,13 @@ def _flows(model: Model) -> bool:
     return model.world is not None and model.world.fluid is not None
 
 
-def _with_actuators(model: Model, matrix: Any, h: Any, acted: Actuation | None, which: list[int]) -> Any:
-    """A matrix with the slopes of some actuators."""
+def _with_actuators(
+    model: Model, matrix: Any, h: Any, acted: Actuation | None, which: list[int], own: slice = slice(None)
+) -> Any:
+    """The matrix of some degrees of freedom, with the slopes of some actuators."""
     for i in which:
         assert acted is not None
-        row = _moment(model, acted, i, len(matrix))
+        row = _moment(model, acted, i, len(matrix))[:, own]
         matrix = matrix - (h * acted.slope[:, i])[:, None, None] * row[:, :, None] * row[:, None, :]
     return matrix
 
@@ -230,12 +230,17 @@ def _braked(model: Model, q: Any, alpha: Any, load: Any, acted: Actuation, h: An
     return alpha
 
 
+def _inertia(model: Model, body: int, dtype: Any) -> tuple[Any, Any, Any, Any]:
+    """Of a lone free body: mass, m c, its cross matrix, and the rotational inertia, as arrays."""
+    mass, first, second = jax.tree.map(lambda x: jnp.asarray(x[body], dtype), tuple(model.inertia))
+    return mass, jnp.stack(first), cross_matrix(jnp.stack(first)), second.array()
+
+
 def _alone(model: Model, qd: Any, load: Any, body: int) -> Any:
     """The matrix (batch, 6, 6) of a lone free body, with its loads."""
     first_row = int(model.structure.v_start[body])
     rows = slice(first_row, first_row + 6)
-    mass, first, second = jax.tree.map(lambda x: jnp.asarray(x[body], qd.dtype), tuple(model.inertia))
-    I, mc = second.array(), cross_matrix(jnp.stack(first))
+    mass, _, mc, I = _inertia(model, body, qd.dtype)
     rotors = jnp.asarray(model.rows.armature, qd.dtype)[rows]
     H = jnp.block([[I, mc], [-mc, mass * jnp.eye(3, dtype=qd.dtype)]]) + jnp.diag(rotors)
     return H + jax.vmap(jnp.diag)(jnp.broadcast_to(load[:, rows], (len(qd), 6)))
@@ -243,13 +248,11 @@ def _alone(model: Model, qd: Any, load: Any, body: int) -> Any:
 
 def _tumbling(model: Model, qd: Any, A: Any, force: Any, h: Any, body: int) -> Any:
     """α (batch, 6) of a lone free body under a force, with its matrix and the slope of its gyroscopic force."""
-    own = model.v_index(model.joint_names[body])
-    _, first, second = jax.tree.map(lambda x: jnp.asarray(x[body], qd.dtype), tuple(model.inertia))
-    I, mc = second.array(), cross_matrix(jnp.stack(first))
-    omega = qd[:, own][:, :3]
+    _, first, mc, I = _inertia(model, body, qd.dtype)
+    omega = qd[:, model.v_index(model.joint_names[body])][:, :3]
     turning = cross_matrix(omega)
     angular = turning @ I - cross_matrix(omega @ I)
-    linear = -cross_matrix(jnp.cross(omega, jnp.stack(first))) - turning @ mc
+    linear = -cross_matrix(jnp.cross(omega, first)) - turning @ mc
     A = A.at[:, :, :3].add(h * jnp.concatenate([angular, linear], 1))
     return solve_general(A, force[..., None])[..., 0]
 

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kinetree as kt
+from kinetree.collide import KINDS
 from kinetree.io.document import Element, parse
 from kinetree.io.load import robot_element
+from kinetree.io.mjcf import compiled_by_mujoco
 from kinetree.io.report import Report, few
 from kinetree.io.urdf_world import find_mesh
 
@@ -209,12 +211,7 @@ def _mesh_colour(piece: Any) -> Colour | None:
 
 def _mjcf_shapes(model: kt.Model, source: Path | str | bytes, sides: int) -> list[DrawnShape]:
     """MuJoCo's geoms, except planes, which are floors."""
-    mujoco = import_module("mujoco")
-    if isinstance(source, Path):
-        m = mujoco.MjModel.from_xml_path(str(source))
-    else:
-        m = mujoco.MjModel.from_xml_string(source if isinstance(source, str) else source.decode("utf-8"))
-    found = []
+    m, found = compiled_by_mujoco(source), []
     for g in range(m.ngeom):
         colour = _geom_colour(m, g)
         solid = None if m.geom_group[g] >= VISIBLE_GROUPS or colour[3] == 0 else _geom_solid(m, g, sides)
@@ -236,17 +233,9 @@ def _geom_colour(m: Any, g: int) -> Colour:
 
 def _geom_solid(m: Any, g: int, sides: int) -> Solid | None:
     kinds = import_module("mujoco").mjtGeom
-    size, kind, data = m.geom_size[g], m.geom_type[g], int(m.geom_dataid[g])
-    if kind == kinds.mjGEOM_SPHERE:
-        return solids.sphere(size[0], sides)
-    if kind == kinds.mjGEOM_CAPSULE:
-        return solids.capsule(size[0], 2 * size[1], sides)
-    if kind == kinds.mjGEOM_CYLINDER:
-        return solids.cylinder(size[0], 2 * size[1], sides)
-    if kind == kinds.mjGEOM_BOX:
-        return solids.box(2 * size)
-    if kind == kinds.mjGEOM_ELLIPSOID:
-        return solids.ellipsoid(size, sides)
+    kind, data = m.geom_type[g], int(m.geom_dataid[g])
+    if kind < len(KINDS) and (solid := _primitive(KINDS[kind], m.geom_size[g], sides)) is not None:
+        return solid
     if kind in (kinds.mjGEOM_MESH, kinds.mjGEOM_SDF) and data >= 0:
         first, count = m.mesh_vertadr[data], m.mesh_vertnum[data]
         face, faces = m.mesh_faceadr[data], m.mesh_facenum[data]
@@ -254,6 +243,17 @@ def _geom_solid(m: Any, g: int, sides: int) -> Solid | None:
     if kind == kinds.mjGEOM_HFIELD and data >= 0:
         return _height_field(m, data)
     return None
+
+
+def _primitive(kind: str, size: Any, sides: int) -> Solid | None:
+    """A shape with MuJoCo's sizes; None for planes, meshes and height fields."""
+    if kind == "sphere":
+        return solids.sphere(size[0], sides)
+    if kind in ("capsule", "cylinder"):
+        return getattr(solids, kind)(size[0], 2 * size[1], sides)
+    if kind == "box":
+        return solids.box(2 * size)
+    return solids.ellipsoid(size, sides) if kind == "ellipsoid" else None
 
 
 def _height_field(m: Any, number: int) -> Solid:
@@ -278,18 +278,10 @@ def _touching_shapes(model: kt.Model, sides: int) -> list[DrawnShape]:
         return found
     shapes, layout = scene.shapes, scene.layout
     for i, (kind, body) in enumerate(zip(layout.kinds, layout.bodies, strict=True)):
-        size = np.asarray(shapes.size[i], float)
-        if kind == "sphere":
-            solid = solids.sphere(size[0], sides)
-        elif kind in ("capsule", "cylinder"):
-            solid = getattr(solids, kind)(size[0], 2 * size[1], sides)
-        elif kind == "box":
-            solid = solids.box(2 * size)
-        elif kind == "ellipsoid":
-            solid = solids.ellipsoid(size, sides)
-        elif kind == "mesh" and i in shapes.hulls:
+        solid = _primitive(kind, np.asarray(shapes.size[i], float), sides)
+        if kind == "mesh" and i in shapes.hulls:
             solid = _hull(np.asarray(shapes.hulls[i].vertices, float))
-        else:
+        if solid is None:
             continue
         turn = rotation(np.asarray(shapes.orientation[i], float))
         found.append(DrawnShape(int(body), solid.placed(turn, shapes.position[i])))
