@@ -39,7 +39,9 @@ def test_by_states_and_controls(free):
     """A robot with every kind of joint, in the air, or on the floor with limits and friction loss."""
     text = WORLD.format(integrator="implicitfast")
     model = ours(compiled(unconstrained(text) if free else text))
-    assert stepper_for(model, "implicitfast", np.float64, model.timestep, False).differentiable
+    stepper = stepper_for(model, "implicitfast", np.float64, model.timestep, False)
+    assert stepper is not None
+    assert stepper.differentiable
     rng = np.random.default_rng(0)
     settled = kt.advance(
         model, kt.initial_state(model, batch=(3,)), 0.1 * np.ones((3, model.nu)), substeps=40 if free else 400
@@ -216,6 +218,15 @@ def test_a_gradient_solves_once_more_and_runs_the_balance_backwards_once():
     model = ours(compiled(HINGE))
     text = jax.make_jaxpr(jax.grad(lambda q: kt.constrained_dynamics(model, q, jnp.ones(1)).qdd.sum()))(jnp.ones(1))
     assert counted(text.jaxpr) == {"kinetree_lanes": 1, "kinetree_lanes_linear": 1, "kinetree_lanes_adjoint": 1}
+
+
+def test_no_worlds_have_gradients():
+    """Steps, whose derivatives take numbers apart, are not traced without lanes. They failed."""
+    model = ours(compiled(HINGE))
+    none = jnp.zeros((0, 1))
+    for way in (jax.grad, lambda f: jax.vmap(jax.grad(f))):
+        assert way(lambda q: kt.constrained_dynamics(model, q, jnp.ones_like(q)).qdd.sum())(none).shape == (0, 1)
+        assert way(lambda q: kt.advance(model, kt.initial_state(model, q, q)).q.sum())(none).shape == (0, 1)
 
 
 def test_second_derivatives_with_constraints_are_refused():

@@ -61,6 +61,9 @@ def _run_abstract(*arguments: Any, bound: Bound) -> list:
 
 
 def _by_xla(*arguments: Any, bound: Bound) -> list:
+    kinds = _run_abstract(*arguments, bound=bound)
+    if not kinds[0].shape[0]:  # no lanes: native code leaves them to XLA, and steps can not be traced without numbers
+        return [jnp.zeros(x.shape, x.dtype) for x in kinds]
     return list(xla.run(*bound[:3], *bound.split(arguments)[:3]))
 
 
