@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from kinetree.model import Model, State
 
 from .description import BodySpec, Capsule, JointSpec, Robot
-from .env import Env
+from .env import Controls, Env, Judgement, Observations
 
 FARTHEST = 2.4  # m, of the cart from the middle
 POLE = 0.6  # m
@@ -38,17 +38,17 @@ class CartPole(Env):
     def robot(self) -> Model:
         return _robot().model()
 
-    def start(self, key: Any) -> tuple[State, Any]:
+    def start(self, key: jax.Array) -> tuple[State, Any]:
         first, second = jax.random.split(key)
         q = jax.random.uniform(first, (2,), float, -0.2, 0.2)
         return self.physics_at(q, 0.1 * jax.random.normal(second, (2,), float)), ()
 
-    def observe(self, physics: State, ctrl: Any, task: Any) -> Any:
+    def observe(self, physics: State, ctrl: Controls, task: Any) -> Observations:
         x, angle = physics.q[..., 0], physics.q[..., 1]
         seen = [x / FARTHEST, jnp.cos(angle), jnp.sin(angle), 0.3 * physics.qd[..., 0], 0.1 * physics.qd[..., 1]]
         return jnp.stack(seen, -1)
 
-    def judge(self, before: State, ctrl: Any, after: State, task: Any) -> tuple[Any, Any, dict[str, Any]]:
+    def judge(self, before: State, ctrl: Controls, after: State, task: Any) -> Judgement:
         x, angle = after.q[..., 0], after.q[..., 1]
         upright = 0.5 * (1 - jnp.cos(angle))
         centred = 0.5 * (1 + jnp.exp(-(x**2)))

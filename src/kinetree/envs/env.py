@@ -2,7 +2,7 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,12 +11,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import AnyArray, Bool, Float
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model, State
 from kinetree.model.arguments import require_width
 from kinetree.model.fields import COUNT, FLAG, Form, numbers, optional, require_fields, table
 from kinetree.model.required import require_model
 from kinetree.simulate import advance, initial_state
+
+Controls = Float[AnyArray, "... nu"]
+Actions = Float[AnyArray, "... actions"]
+Observations = Float[AnyArray, "... observations"]
+Numbers = Float[AnyArray, "..."]  # one for each world
+Flags = Bool[AnyArray, "..."]
+Judgement = tuple[Numbers, Flags, Mapping[str, Numbers]]  # rewards, which episodes are over, and metrics
 
 
 @jax.tree_util.register_dataclass
@@ -25,10 +33,10 @@ class EnvState:
     """The state of worlds, and the results of the last step. Leading axes are worlds."""
 
     physics: State
-    obs: Any  # (..., observation_size)
-    reward: Any  # (...,)
-    done: Any  # (...,): the episode ended with this step, by itself or by the time limit
-    metrics: dict[str, Any]  # (...,): parts of the reward, and other numbers to watch
+    obs: Observations
+    reward: Numbers
+    done: Flags  # the episode ended with this step, by itself or by the time limit
+    metrics: Mapping[str, Numbers]  # parts of the reward, and other numbers to watch
     info: dict[str, Any]  # "key", "steps" since the start, "truncated" by the time limit, "task", "final_obs"
 
     def replace(self, **changes: Any) -> "EnvState":
@@ -84,26 +92,26 @@ class Env(ABC):
         """The model of the task."""
 
     @abstractmethod
-    def start(self, key: Any) -> tuple[State, Any]:
+    def start(self, key: jax.Array) -> tuple[State, Any]:
         """The start of one world, and other data of its task, a pytree of arrays."""
 
     @abstractmethod
-    def observe(self, physics: State, ctrl: Any, task: Any) -> Any:
+    def observe(self, physics: State, ctrl: Controls, task: Any) -> Observations:
         """Observations of states, (..., observation_size)."""
 
-    def observe_first(self, physics: State, ctrl: Any, task: Any) -> Any:
+    def observe_first(self, physics: State, ctrl: Controls, task: Any) -> Observations:
         """Observations at the start of an episode; by default the same function."""
         return self.observe(physics, ctrl, task)
 
     @abstractmethod
-    def judge(self, before: State, ctrl: Any, after: State, task: Any) -> tuple[Any, Any, dict[str, Any]]:
+    def judge(self, before: State, ctrl: Controls, after: State, task: Any) -> Judgement:
         """Rewards, which episodes are over, and metrics, (...,) each."""
 
-    def control(self, action: Any, physics: State, task: Any) -> Any:
+    def control(self, action: Actions, physics: State, task: Any) -> Controls:
         """Controls (..., nu) of the actuators; by default the action."""
         return action
 
-    def next_task(self, key: Any, physics: State, task: Any) -> Any:
+    def next_task(self, key: jax.Array, physics: State, task: Any) -> Any:
         """The data of the task after a step; by default unchanged. `key` is (...,)."""
         return task
 
@@ -148,7 +156,7 @@ class Env(ABC):
 
         return _drawn.get(self, batch, make)
 
-    def reset(self, key: Any) -> EnvState:
+    def reset(self, key: jax.Array) -> EnvState:
         """Start episodes.
 
         Arguments:
@@ -168,7 +176,7 @@ class Env(ABC):
         info |= {"final_obs": obs} if self.auto_reset else {}
         return _strong(EnvState(physics, obs, zero, no, metrics, info))
 
-    def step(self, state: EnvState, action: Any) -> EnvState:
+    def step(self, state: EnvState, action: Actions) -> EnvState:
         """One control step.
 
         Arguments:
@@ -205,7 +213,7 @@ class Env(ABC):
         drawn = each_world(lambda k: jax.random.normal(k, shape, obs.dtype), key)
         return obs + jnp.asarray(self.noise, obs.dtype) * drawn
 
-    def physics_at(self, q: Any, qd: Any) -> State:
+    def physics_at(self, q: Float[AnyArray, " nq"], qd: Float[AnyArray, " nv"]) -> State:
         """A state of one world, for `start`."""
         return initial_state(self.model, jnp.asarray(q, float), jnp.asarray(qd, float))
 
@@ -231,16 +239,18 @@ class Runner(Env):
     forward_weight: float = field(default=1.0, kw_only=True)
     control_weight: float = field(default=0.1, kw_only=True)
 
-    def running(self, speed: Any, ctrl: Any, healthy: Any = None, touch: Any = None) -> tuple[Any, Any, dict[str, Any]]:
+    def running(
+        self, speed: Numbers, ctrl: Controls, healthy: Flags | None = None, touch: Numbers | None = None
+    ) -> Judgement:
         """The results of `judge`. `healthy`: which worlds earn the reward for it; `touch`: the cost of contacts."""
         forward, effort = self.forward_weight * speed, self.control_weight * (ctrl**2).sum(-1)
         metrics = {"x_velocity": speed, "reward_forward": forward, "reward_ctrl": -effort}
         if healthy is None:
             return forward - effort, jnp.zeros(speed.shape, bool), metrics
         alive = self.healthy_reward * healthy.astype(speed.dtype)  # type: ignore[attr-defined]
-        touch = jnp.zeros_like(effort) if touch is None else touch
-        metrics |= {"reward_survive": alive, "reward_contact": -touch}
-        return forward + alive - effort - touch, ~healthy, metrics
+        cost = jnp.zeros_like(effort) if touch is None else touch
+        metrics |= {"reward_survive": alive, "reward_contact": -cost}
+        return forward + alive - effort - cost, ~healthy, metrics
 
 
 _drawn: OncePerOwner[Model] = OncePerOwner()

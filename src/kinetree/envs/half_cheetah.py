@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from kinetree.model import Model, State
 
 from .description import BodySpec, Capsule, JointSpec, Robot, rod
-from .env import Runner, jittered
+from .env import Controls, Judgement, Observations, Runner, jittered
 
 RADIUS = 0.046  # m, of all limbs
 LIMP = (0.0, 0.8, 0.01, 0.5, 2.0)  # solimp of contacts: soft at first touch
@@ -67,12 +68,12 @@ class HalfCheetah(Runner):
     def robot(self) -> Model:
         return _robot().model()
 
-    def start(self, key: Any) -> tuple[State, Any]:
+    def start(self, key: jax.Array) -> tuple[State, Any]:
         return self.physics_at(*jittered(self, key, 0.1)), ()
 
-    def observe(self, physics: State, ctrl: Any, task: Any) -> Any:
+    def observe(self, physics: State, ctrl: Controls, task: Any) -> Observations:
         return jnp.concatenate([physics.q[..., 1:], physics.qd], -1)
 
-    def judge(self, before: State, ctrl: Any, after: State, task: Any) -> tuple[Any, Any, dict[str, Any]]:
+    def judge(self, before: State, ctrl: Controls, after: State, task: Any) -> Judgement:
         speed = (after.q[..., 0] - before.q[..., 0]) / self.dt
         return self.running(speed, ctrl)

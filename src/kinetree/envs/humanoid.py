@@ -15,7 +15,7 @@ from kinetree.dynamics import center_of_mass, forward_kinematics
 from kinetree.model import Model, State, integrate
 
 from .description import BodySpec, Capsule, JointSpec, Robot, sphere
-from .env import Runner, jittered
+from .env import Controls, Judgement, Observations, Runner, jittered
 from .free_base import at_mujoco, mujoco_contact_forces, mujoco_observation
 
 X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
@@ -173,7 +173,7 @@ class Humanoid(Runner):
     def robot(self) -> Model:
         return _robot().model()
 
-    def start(self, key: Any) -> tuple[State, Any]:
+    def start(self, key: jax.Array) -> tuple[State, Any]:
         return at_mujoco(self, *jittered(self, key, 0.01, normal_speed=False)), ()
 
     def _bodies(self) -> np.ndarray:
@@ -183,16 +183,16 @@ class Humanoid(Runner):
     def _forces(self, physics: State, ctrl: Any) -> Any:
         return mujoco_contact_forces(self.model, physics, ctrl)[..., self._bodies(), :]
 
-    def observe(self, physics: State, ctrl: Any, task: Any) -> Any:
+    def observe(self, physics: State, ctrl: Controls, task: Any) -> Observations:
         """Position, velocity, inertias and velocities of bodies about the centre of mass, forces."""
         return self._seen(physics, ctrl, self._forces(physics, ctrl) if self.contact_forces else None)
 
-    def observe_first(self, physics: State, ctrl: Any, task: Any) -> Any:
+    def observe_first(self, physics: State, ctrl: Controls, task: Any) -> Observations:
         """In gymnasium observations have no contact forces at the start."""
         none = jnp.zeros((*physics.batch, len(self._bodies()), 6), physics.q.dtype)
         return self._seen(physics, ctrl, none if self.contact_forces else None)
 
-    def _seen(self, physics: State, ctrl: Any, pushed: Any) -> Any:
+    def _seen(self, physics: State, ctrl: Controls, pushed: Any) -> Observations:
         q, bodies = physics.q, self._bodies()
         inertia = jnp.concatenate([x[..., bodies, :] for x in _body_inertia(self.model, q)], -1)
         velocity = _body_velocity(self.model, physics)[..., bodies, :]
@@ -202,7 +202,7 @@ class Humanoid(Runner):
         )
         return jnp.concatenate([mujoco_observation(self.model, physics), inertia, velocity, force, *pushed], -1)
 
-    def judge(self, before: State, ctrl: Any, after: State, task: Any) -> tuple[Any, Any, dict[str, Any]]:
+    def judge(self, before: State, ctrl: Controls, after: State, task: Any) -> Judgement:
         start, end = (center_of_mass(self.model, s.q)[..., 0] for s in (before, after))
         speed = (end - start) / self.dt
         low, high = self.healthy_height
