@@ -7,10 +7,10 @@ rods, or bodies that are very light compared with what they carry.
 
 from functools import lru_cache
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model, Structure
 from kinetree.model.arguments import is_known
 from kinetree.model.piecewise import in_pieces
@@ -67,14 +67,12 @@ def resists(own: Inertia, least: np.ndarray) -> np.ndarray:
     return (a > 0) & (minor > 0) & (minor * c - a * f * f - b * e * e + 2 * d * e * f > 0)
 
 
-_firm: WeakKeyDictionary[Model, bool] = WeakKeyDictionary()
+_firm: OncePerOwner[bool] = OncePerOwner()
 
 
 def is_firm(model: Model) -> bool:
     """True if every joint's body resists every motion by itself; found once. False if numbers are not known."""
-    if model not in _firm:
-        _firm[model] = _is_firm(model)
-    return _firm[model]
+    return _firm.get(model, None, lambda: _is_firm(model))
 
 
 def _is_firm(model: Model) -> bool:

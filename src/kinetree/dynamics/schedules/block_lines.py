@@ -11,12 +11,12 @@ import jax
 import numpy as np
 
 from kinetree.dynamics.recursion import Base, Total
-from kinetree.lanes.blocks.lists import GIVEN, OWN, Tasks, call, place
+from kinetree.lanes.blocks.lists import GIVEN, OWN, BlockCode, Tasks, call, place
 from kinetree.lanes.blocks.moves import FieldGroup
 from kinetree.model import Model
 
 from . import tuning
-from .block_alone import FRAME, MOVED, POSED, RATES, TURNED, put_groups
+from .block_alone import FRAME, MOVED, POSED, RATES, TURNED, PutGroup, put_groups
 from .block_region import Region
 from .block_walks import AlgorithmCode
 from .stages import SHIFT
@@ -34,6 +34,21 @@ def in_lines(numbers: np.ndarray, lanes: int) -> np.ndarray:
 def _at(lines: np.ndarray, first: Any) -> Any:
     """Addresses of lines."""
     return lines.ctypes.data + np.asarray(first) * lines.strides[0]
+
+
+def _frames(model: Model, bodies: np.ndarray, at: Any, lines: int, native: BlockCode) -> np.ndarray:
+    """The frames of bodies, at these places in lines."""
+    frames = np.zeros((lines * native.width, FRAME), native.dtype)
+    frames[at] = np.stack([np.asarray(x, native.dtype)[bodies] for x in jax.tree.leaves(model.frames)], 1)
+    return np.ascontiguousarray(frames.reshape(-1, native.width, FRAME).swapaxes(1, 2))
+
+
+def _put(code: AlgorithmCode, group: PutGroup, fields: int, count: Any, lines: Any, source: Any) -> np.ndarray:
+    """Calls that write results, fields of cells, to their places."""
+    before, size = len(code.fields.arrays), code.native.dtype.itemsize
+    targets = (place(GIVEN + before + array, k * size) for array, k in group.given)
+    put = code.native.address[FieldGroup(len(group.given), fields).named("put")]
+    return call(put, count, lines, source, *targets)
 
 
 def _cells(region: Region, cells: np.ndarray, name: str, field: int) -> np.ndarray:
@@ -80,24 +95,11 @@ class JointLines:
     def _placed(self, code: AlgorithmCode, first: np.ndarray, regions: list[Region]) -> list[np.ndarray]:
         own, posed, *_ = self._own
         array, group = code.fields.arrays.index("q"), TURNED + MOVED
-        walk = call(
-            self._native.address["joints"],
-            self._lines,
-            0,
-            _at(self._fixed, self._first),
-            own,
-            _at(self._turned, self._first),
-            posed,
-        )
-        puts = [
-            self._put(
-                FieldGroup(POSED, POSED),
-                _cells(r, r.cells[first], "frame", 0),
-                posed,
-                [r.arrays["frame"].ctypes.data + k * self._line for k in range(POSED)],
-            )
-            for r in regions
-        ]
+        fixed, turned = (_at(x, self._first) for x in (self._fixed, self._turned))
+        walk, puts = call(self._native.address["joints"], self._lines, 0, fixed, own, turned, posed), []
+        for r in regions:
+            frames = [r.arrays["frame"].ctypes.data + k * self._line for k in range(POSED)]
+            puts.append(self._put(FieldGroup(POSED, POSED), _cells(r, r.cells[first], "frame", 0), posed, frames))
         return [
             self._take(FieldGroup(TURNED, group), self._turned, own, array, 0),
             self._take(FieldGroup(MOVED, group), self._moved, own + TURNED * self._line, array, 0),
@@ -113,11 +115,9 @@ class JointLines:
         for r in regions:
             for k in range(RATES):
                 there = (k < half) | (free > 0)
-                cells = np.where(there, r.cells[np.where(there, first + k, 0)], -1)
-                target = [r.arrays[SHIFT].ctypes.data]
-                puts.append(
-                    self._put(FieldGroup(1, RATES), _cells(r, cells, SHIFT, 0), shifts + k * self._line, target)
-                )
+                cells = _cells(r, np.where(there, r.cells[np.where(there, first + k, 0)], -1), SHIFT, 0)
+                source, target = shifts + k * self._line, [r.arrays[SHIFT].ctypes.data]
+                puts.append(self._put(FieldGroup(1, RATES), cells, source, target))
         return [
             self._take(FieldGroup(half, RATES), self._spun, own, array, 0),
             self._take(FieldGroup(half, RATES), self._slid, own + half * self._line, array, half),
@@ -126,83 +126,50 @@ class JointLines:
         ]
 
 
-class BodyLines:
-    """The bodies that the rows of a region carry, task by task."""
-
-    def __init__(self, region: Region, model: Model, bodies: np.ndarray, cells: np.ndarray, first: np.ndarray):
-        code, native = region.code, region.native
-        lanes, self._region, self._first = native.width, region, first
-        order = np.argsort(cells, kind="stable")
-        bodies, cells = bodies[order], cells[order]
-        task = np.searchsorted(first, cells // lanes, "right") - 1
-        count = np.bincount(task, minlength=len(first))
-        self._lines = -(-count // lanes)
-        self._before = np.cumsum(self._lines) - self._lines
-        within = np.arange(len(bodies)) - np.repeat(np.cumsum(count) - count, count)
-        at, total = self._before[task] * lanes + within, int(self._lines.sum()) * lanes
-
-        def lined(numbers: np.ndarray) -> np.ndarray:
-            lines = np.full(total, -1, np.int32)
-            lines[at] = numbers
-            return lines.reshape(-1, lanes)
-
-        p: Any = code.alone.bodies
-        self._sources, inside = [], cells - first[task] * lanes
-        for name in p.needs:
-            (array, field), *more = next(
-                places[name] for i in reversed(code.fields.row_passes) if name in (places := code.fields.places(i))
-            )
-            numbers = region.bytes_before(inside, region.widths[array], field) // native.dtype.itemsize
-            self._sources.append((array, 1 + len(more), lined(numbers)))
-        self._groups = put_groups(code.algorithm, p.outputs)
-        self._numbers = {g.numbers: lined(g.numbers * bodies) for g in self._groups}
-        frames = np.zeros((total, FRAME), native.dtype)
-        frames[at] = np.stack([np.asarray(x, native.dtype)[bodies] for x in jax.tree.leaves(model.frames)], 1)
-        self._frames = np.ascontiguousarray(frames.reshape(-1, lanes, FRAME).swapaxes(1, 2))
-        most = int(self._lines.max(initial=0))
-        self._needed = sum(count for _, count, _ in self._sources)
-        self._found = sum(len(g.given) for g in self._groups)
-        self._taken, self._result = region.own(self._needed * most), region.own(self._found * most)
-
-    @staticmethod
-    def of(region: Region, model: Model, first: np.ndarray) -> "BodyLines | NoLines":
-        """The bodies of a region whose tasks begin with these lines."""
-        if region.code.alone.bodies is None:
-            return NoLines()
-        carrier = model.structure.row_of_body
-        cells = np.where(carrier >= 0, region.cells[np.maximum(carrier, 0)], -1)
-        bodies = np.flatnonzero(cells >= 0)
-        return BodyLines(region, model, bodies, cells[bodies], first)
-
-    def calls(self) -> list[np.ndarray]:
-        """Lists with a call for each task."""
-        region, native, size = self._region, self._region.native, self._region.native.dtype.itemsize
-        found, before = [], 0
-        for array, count, lines in self._sources:
-            source = region.at(array, self._first)
-            operands = (source + k * region.line for k in range(count))
-            take = native.address[FieldGroup(count, self._needed).named("take")]
-            target = self._taken + before * region.line
-            found.append(call(take, self._lines, _at(lines, self._before), target, *operands))
-            before += count
-        numbers = next(iter(self._numbers.values()))
-        streams = (_at(self._frames, self._before), self._taken, _at(numbers, self._before), self._result)
-        found.append(call(native.address["bodies"], self._lines, 0, *streams))
-        given = len(region.code.fields.arrays)
-        for g in self._groups:
-            put = native.address[FieldGroup(len(g.given), self._found).named("put")]
-            targets = (place(GIVEN + given + array, k * size) for array, k in g.given)
-            source = self._result + g.first * region.line
-            found.append(call(put, self._lines, _at(self._numbers[g.numbers], self._before), source, *targets))
-        return found
-
-
-class NoLines:
-    """Stands for `BodyLines` if an algorithm has no results for bodies."""
-
-    def calls(self) -> list[np.ndarray]:
-        """Nothing."""
+def body_calls(region: Region, model: Model, first: np.ndarray) -> list[np.ndarray]:
+    """Lists with a call for each task: the bodies that the rows of a region carry. Tasks begin with these lines."""
+    code, native, lanes = region.code, region.native, region.native.width
+    p = code.alone.bodies
+    if p is None:
         return []
+    carrier = model.structure.row_of_body
+    cells = np.where(carrier >= 0, region.cells[np.maximum(carrier, 0)], -1)
+    bodies = np.argsort(cells, kind="stable")[np.count_nonzero(cells < 0) :]
+    cells = cells[bodies]
+    task = np.searchsorted(first, cells // lanes, "right") - 1
+    count = np.bincount(task, minlength=len(first))
+    lines = -(-count // lanes)
+    before = np.cumsum(lines) - lines
+    at = before[task] * lanes + np.arange(len(bodies)) - np.repeat(np.cumsum(count) - count, count)
+
+    def lined(numbers: np.ndarray) -> Any:
+        """The addresses of lines with these numbers."""
+        whole = np.full(int(lines.sum()) * lanes, -1, np.int32)
+        whole[at] = numbers
+        region.kept.append(whole.reshape(-1, lanes))
+        return _at(region.kept[-1], before)
+
+    sources, inside = [], cells - first[task] * lanes
+    for name in p.needs:
+        (array, field), *more = next(
+            places[name] for i in reversed(code.fields.row_passes) if name in (places := code.fields.places(i))
+        )
+        numbers = region.bytes_before(inside, region.widths[array], field) // native.dtype.itemsize
+        sources.append((region.at(array, first), 1 + len(more), lined(numbers)))
+    groups = put_groups(code.algorithm, p.outputs)
+    numbers = {g.numbers: lined(g.numbers * bodies) for g in groups}
+    region.kept.append(_frames(model, bodies, at, int(lines.sum()), native))
+    needed, made = sum(n for _, n, _ in sources), sum(len(g.given) for g in groups)
+    most = int(lines.max(initial=0))
+    taken, result = region.own(needed * most), region.own(made * most)
+    found, target = [], taken
+    for source, n, where in sources:
+        take = native.address[FieldGroup(n, needed).named("take")]
+        found.append(call(take, lines, where, target, *(source + k * region.line for k in range(n))))
+        target = target + n * region.line
+    streams = (_at(region.kept[-1], before), taken, next(iter(numbers.values())), result)
+    found.append(call(native.address["bodies"], lines, 0, *streams))
+    return found + [_put(code, g, made, lines, numbers[g.numbers], result + g.first * region.line) for g in groups]
 
 
 class BaseLines:
@@ -214,7 +181,7 @@ class BaseLines:
         self._kept: list[np.ndarray] = []
         world = [*np.asarray(model.gravity), np.asarray(model.rows.inertia.mass).sum()]
         self._world = self._vectors(np.repeat(np.asarray(world, native.dtype)[:, None], native.width, 1))
-        self._line, self._size = native.dtype.itemsize * native.width, native.dtype.itemsize
+        self._line = native.dtype.itemsize * native.width
         self._at: dict[str, int] = {}  # where sums are
         self._still = self._bodies(model) if code.alone.bodies is not None else []
 
@@ -227,11 +194,10 @@ class BaseLines:
 
     def _put(self, name: str, source: int) -> np.ndarray:
         """The call that writes one of the results to its place."""
-        outputs, before = self._code.algorithm.outputs, len(self._code.fields.arrays)
-        count, array = structure(outputs[name]).num_leaves, before + list(outputs).index(name)
-        targets = (place(GIVEN + array, k * self._size) for k in range(count))
-        put = self._code.native.address[FieldGroup(count, count).named("put")]
-        return call(put, 1, self._rows.ctypes.data, source, *targets)
+        outputs = self._code.algorithm.outputs
+        count, array = structure(outputs[name]).num_leaves, list(outputs).index(name)
+        group = PutGroup(0, tuple((array, k) for k in range(count)), count)
+        return _put(self._code, group, count, 1, self._rows.ctypes.data, source)
 
     def _folded(self, i: int) -> list[np.ndarray]:
         """Calls that add up the sums of all blocks and pieces."""
@@ -280,11 +246,7 @@ class BaseLines:
             return []
         groups = put_groups(code.algorithm, p.outputs)
         count, lines = sum(len(g.given) for g in groups), in_lines(bodies, native.width)
-        frames = np.zeros((lines.size, FRAME), native.dtype)
-        frames[: len(bodies)] = np.stack(
-            [np.asarray(x, native.dtype)[bodies] for x in jax.tree.leaves(model.frames)], 1
-        )
-        frames = np.ascontiguousarray(frames.reshape(-1, native.width, FRAME).swapaxes(1, 2))
+        frames = _frames(model, bodies, np.arange(len(bodies)), len(lines), native)
         enters = {code.algorithm.passes[i].state: self._parts[0].entering[i][-1] for i in code.fields.row_passes}
         base = np.concatenate([enters[n] for n in p.needs])
         taken = np.ascontiguousarray(np.broadcast_to(base, (len(lines), *base.shape)))
@@ -292,9 +254,6 @@ class BaseLines:
         addresses = (x.ctypes.data for x in (frames, taken, lines, result))
         native.run(Tasks.of([call(native.address["bodies"], len(lines), 0, *addresses)]), [lines], [])
         self._kept += [result, *(places := [g.numbers * lines.clip(0) + np.minimum(lines, 0) for g in groups])]
-        given, calls = len(code.fields.arrays), []
-        for g, where in zip(groups, places, strict=True):
-            targets = (place(GIVEN + given + array, k * self._size) for array, k in g.given)
-            put = native.address[FieldGroup(len(g.given), count).named("put")]
-            calls.append(call(put, len(lines), where.ctypes.data, result.ctypes.data + g.first * self._line, *targets))
-        return calls
+        sources = (result.ctypes.data + g.first * self._line for g in groups)
+        both = zip(groups, places, sources, strict=True)
+        return [_put(code, g, count, len(lines), where.ctypes.data, source) for g, where, source in both]

@@ -16,7 +16,7 @@ from kinetree.model import Model
 from kinetree.tree import Tree
 from kinetree.tree.blocks import BlockPieces, Top
 
-from .block_lines import BodyLines
+from .block_lines import body_calls
 from .block_region import Region
 from .block_walks import INERTIA, AlgorithmCode
 
@@ -52,7 +52,7 @@ class TopPlan(Region):
         self.sums = {i: np.zeros((self.count, n, lanes), code.native.dtype) for i, n in code.sums.items() if n}
         self._started = self.own(max(n + code.sums[i] for i, n in code.state.items()))
         self._none = np.zeros((max(code.sums.values()), lanes), code.native.dtype)
-        self._bodies = BodyLines.of(self, model, self.first)
+        self._bodies = body_calls(self, model, self.first)
         self._lists = [np.where(x < 0, self.count * lanes, x).astype(np.int32) for x in (top.chunks, top.parents)]
         self.ballast = {r.back: self._ballast(r.back) for r in code.rounds if r.back is not None}
         self._withdrawn = {j: -b for j, b in self.ballast.items()}
@@ -119,7 +119,7 @@ class TopPlan(Region):
         first = [Tasks.side_by_side(*self.take(), self._reduce(i))] if number == 0 else []
         first.append(Tasks.of([self._scan(i)]))
         walk = [*self._out(i), *self.put(i)]
-        bodies = self._bodies.calls() if number == len(self.code.rounds) - 1 else []
+        bodies = self._bodies if number == len(self.code.rounds) - 1 else []
         if not self.alone:
             return [*first, Tasks.side_by_side(*walk, *bodies, *self._next(number, j is None))]
         back = [] if j is None else [*self._lookback(j), *self._back(j), *self.put(j)]
@@ -197,8 +197,7 @@ class PiecesPlan(Region):
         self.sums = {
             i: np.zeros((len(self._lines), n, self.native.width), code.native.dtype) for i, n in code.sums.items() if n
         }
-        self._bodies = BodyLines.of(self, model, self._ends[:-1])
-        self._kept: list[np.ndarray] = []  # arrays whose addresses native code has
+        self._bodies = body_calls(self, model, self._ends[:-1])
         self._slots: dict[int, np.ndarray] = {}
 
     def _hang(self, tree: Tree) -> None:
@@ -216,7 +215,7 @@ class PiecesPlan(Region):
     def _keep(self, offsets: Any) -> Any:
         """Rows of offsets, (blocks, lanes), as operands."""
         kept = np.ascontiguousarray(offsets, np.int64)
-        self._kept.append(kept)
+        self.kept.append(kept)
         return kept.ctypes.data + np.arange(len(kept)) * kept.strides[0]
 
     def _out(self, i: int) -> list[np.ndarray]:
@@ -245,7 +244,7 @@ class PiecesPlan(Region):
         slot = np.maximum(np.cumsum(is_root) - 1, 0)
         end = np.where(is_root, slots.ctypes.data + slot * (state * self.line), self._end)
         numbers = np.arange(lanes) * self.native.dtype.itemsize
-        self._kept.append(numbers)
+        self.kept.append(numbers)
         add = call(
             self.native.address[f"add{state}"],
             np.where(is_root, 0, lanes),
@@ -268,7 +267,7 @@ class PiecesPlan(Region):
         block = np.searchsorted(top.first, line, "right") - 1
         order = np.argsort(block, kind="stable")
         lists = [np.ascontiguousarray(x[order], np.int64) for x in (source, top.cell(name, field, on_top, 0)[1])]
-        self._kept += lists
+        self.kept += lists
         count = np.bincount(block, minlength=top.count)
         before = 8 * (np.cumsum(count) - count)
         slots = self._slots[j].ctypes.data
@@ -292,7 +291,7 @@ class PiecesPlan(Region):
         if j is not None:
             steps += [one_by_one(self._back(j), -block), *for_each(self.put(j, *lines))]
         if number == len(self.code.rounds) - 1:
-            steps += for_each(self._bodies.calls())
+            steps += for_each(self._bodies)
         return Tasks.grouped(steps)
 
     def _begun(self, i: int) -> list[np.ndarray]:

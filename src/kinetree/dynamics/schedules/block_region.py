@@ -30,6 +30,7 @@ class Region:
 
     def __init__(self, code: AlgorithmCode, blocks: Blocks, model: Model, shared: bool, lines: int, before: Any):
         fields, self.code, self.native, dtype = code.fields, code, code.native, code.native.dtype
+        self.kept: list[np.ndarray] = []  # arrays whose addresses native code has
         self.blocks, self.line = blocks, dtype.itemsize * code.native.width  # bytes of one field of a line
         self.first = blocks.first[:-1]  # the first line of each block
         self.widths = fields.widths() | {TAKEN: len(fields.inputs)}

@@ -82,7 +82,7 @@ def resident_constants(laid: Stages, model: Model, constants: tuple[Any, ...]) -
     return _keep(model, key, lambda: tuple(map(Resident, constants)))
 
 
-@jax.tree_util.register_pytree_node_class
+@jax.tree_util.register_static
 class Same:
     """A model with known numbers, as a static part of a traced function. It is compared by identity.
 
@@ -92,15 +92,6 @@ class Same:
 
     def __init__(self, model: Model):
         self.model = model
-
-    def tree_flatten(self) -> tuple[tuple, "Same"]:
-        """No leaves."""
-        return (), self
-
-    @classmethod
-    def tree_unflatten(cls, same: "Same", _: tuple) -> "Same":
-        """The model, held again."""
-        return same
 
     def __hash__(self) -> int:
         return id(self.model)

@@ -52,7 +52,7 @@ class Walk:
         return count if self.scattered else min(count, 1)
 
 
-@jax.tree_util.register_pytree_node_class
+@jax.tree_util.register_static
 class Resident:
     """An array that programs read by its address: XLA would take seconds to compile a large constant.
 
@@ -62,15 +62,6 @@ class Resident:
     def __init__(self, array: jax.Array):
         self.array, self.dtype = array.block_until_ready(), array.dtype
         self._made: dict[Any, Any] = {}
-
-    def tree_flatten(self) -> tuple[tuple, "Resident"]:
-        """No leaves."""
-        return (), self
-
-    @classmethod
-    def tree_unflatten(cls, resident: "Resident", _: tuple) -> "Resident":
-        """The array, resident again."""
-        return resident
 
     def is_on(self, ctx: Any) -> bool:
         """True if the program that is being lowered runs on the device of the array."""
