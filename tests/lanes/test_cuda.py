@@ -34,6 +34,7 @@ class Driver:
 
     def __init__(self, chips=(90,), in_use=(0,)):
         self.chips, self.in_use = chips, in_use
+        self.handlers: dict[str, int] = {}  # by name of the target
         self.answer, self.launches, self.log, self.current = OK, [], [], []
         self.cuLaunchKernel, self.cuGetErrorString = LAUNCH(self._launch), TEXT(self._words)
 
@@ -115,7 +116,7 @@ def forget():
 def driver(monkeypatch):
     """The driver that stands in, and the handlers registered meanwhile, by name."""
     stand_in = Driver()
-    stand_in.handlers, owners = {}, []
+    owners = []
 
     def register(name, handler, platform, owner):
         assert platform == "CUDA"
@@ -125,7 +126,6 @@ def driver(monkeypatch):
 
     monkeypatch.setattr(cuda, "_driver", lambda: stand_in)
     monkeypatch.setattr(cuda, "register", register)
-    monkeypatch.setattr(programs, "register", register)
     forget()
     yield stand_in
     forget()
@@ -134,12 +134,13 @@ def driver(monkeypatch):
 def inverse_dynamics(lanes=5, rows=3):
     """The target of RNEA, and a call of it."""
     program = rnea_lanes(False, False).program
-    name, _, _ = programs.program_target(program, "float32", 700, (rows,) * 4)
+    target = programs.program_target(program, "float32", 700, (rows,) * 4)
+    assert target is not None
     tables = [np.zeros((rows, loop.columns), np.int32) for loop in program.loops]
     constants = [np.zeros((rows, loop.constants.num_leaves), np.float32) for loop in program.loops]
     inputs = [np.zeros((lanes, rows), np.float32) for _ in range(3)]
     frame = Frame([*tables, *constants, *inputs], [np.zeros((lanes, rows), np.float32), np.zeros(1, np.float32)])
-    return name, frame, inputs
+    return target[0], frame, inputs
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -158,7 +159,7 @@ def test_programs(driver):
     for widths, reach in (((32,) * 4, Access.TILE), ((400,) * 4, Access.COLUMNS)):
         kernel = programs.program_kernel(program, np.dtype(np.float32), 700, widths)
         assert kernel.reach is reach
-        assert kernel.handler
+        assert ".entry kernel(" in kernel.assembly.text
         assert not kernel.global_scratch
 
 

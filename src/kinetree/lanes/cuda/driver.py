@@ -48,23 +48,27 @@ def _check(driver: Any, code: int, what: str) -> None:
         raise CudaError(f"{what} failed: {(words.value or b'unknown').decode()} (CUDA error {code})")
 
 
-def _devices(driver: Any) -> list[int]:
-    count, devices = ctypes.c_int(), []
-    _check(driver, driver.cuDeviceGetCount(ctypes.byref(count)), "cuDeviceGetCount")
-    for number in range(count.value):
-        device = ctypes.c_int()
-        _check(driver, driver.cuDeviceGet(ctypes.byref(device), number), "cuDeviceGet")
-        devices.append(device.value)
-    return devices
+def _call(name: str, *given: Any) -> None:
+    """Call a function of the driver."""
+    driver = _driver()
+    _check(driver, getattr(driver, name)(*given), name.removesuffix("_v2"))
 
 
-def _attributes(driver: Any, attribute: int) -> list[int]:
+def _got(name: str, kind: Any, *given: Any) -> Any:
+    """What a function of the driver writes to its first argument."""
+    value = kind()
+    _call(name, ctypes.byref(value), *given)
+    return value
+
+
+def _devices() -> list[int]:
+    numbers = range(_got("cuDeviceGetCount", ctypes.c_int).value)
+    return [_got("cuDeviceGet", ctypes.c_int, number).value for number in numbers]
+
+
+def _attributes(attribute: int) -> list[int]:
     """The values of one attribute, for all devices."""
-    found = []
-    for device in _devices(driver):
-        value = ctypes.c_int()
-        _check(driver, driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device), "cuDeviceGetAttribute")
-        found.append(value.value)
+    found = [_got("cuDeviceGetAttribute", ctypes.c_int, attribute, device).value for device in _devices()]
     if not found:
         raise CudaError("the NVIDIA driver finds no device")
     return found
@@ -73,28 +77,23 @@ def _attributes(driver: Any, attribute: int) -> list[int]:
 @once
 def chip() -> int:
     """The lowest compute capability of all devices: code compiled for it runs on each of them."""
-    driver = _driver()
-    pairs = zip(_attributes(driver, MAJOR), _attributes(driver, MINOR), strict=True)
-    return min(10 * major + minor for major, minor in pairs)
+    return min(10 * major + minor for major, minor in zip(_attributes(MAJOR), _attributes(MINOR), strict=True))
 
 
 @once
 def multiprocessors() -> int:
     """The number of multiprocessors of the largest device."""
-    return max(_attributes(_driver(), MULTIPROCESSORS))
+    return max(_attributes(MULTIPROCESSORS))
 
 
 @once
 def load_kernel(assembly: Assembly) -> int:
     """Load a library from PTX; return the handle of its kernel. It serves all devices until the process ends."""
-    driver = _driver()
-    library, kernel = ctypes.c_void_p(), ctypes.c_void_p()
     nothing = (None, None, 0)  # no options
-    code = assembly.text.encode() + b"\0"
-    _check(driver, driver.cuLibraryLoadData(ctypes.byref(library), code, *nothing, *nothing), "cuLibraryLoadData")
-    _check(driver, driver.cuLibraryGetKernel(ctypes.byref(kernel), library, b"kernel"), "cuLibraryGetKernel")
-    for device in _devices(driver):
-        _bring(driver, kernel, device)
+    library = _got("cuLibraryLoadData", ctypes.c_void_p, assembly.text.encode() + b"\0", *nothing, *nothing)
+    kernel = _got("cuLibraryGetKernel", ctypes.c_void_p, library, b"kernel")
+    for device in _devices():
+        _bring(kernel, device)
     assert kernel.value is not None
     return kernel.value
 
@@ -102,27 +101,22 @@ def load_kernel(assembly: Assembly) -> int:
 @once
 def allow_shared(kernel: int, size: int) -> None:
     """Allow a kernel this much shared memory in a block, on all devices. The cache gets smaller by that."""
-    driver = _driver()
-    for device in _devices(driver):
+    for device in _devices():
         for attribute, value in ((SHARED_BYTES, size), (SHARED_SHARE, tuning.GPU_SHARED_PERCENT)):
-            code = driver.cuKernelSetAttribute(attribute, value, ctypes.c_void_p(kernel), device)
-            _check(driver, code, "cuKernelSetAttribute")
+            _call("cuKernelSetAttribute", attribute, value, ctypes.c_void_p(kernel), device)
 
 
-def _bring(driver: Any, kernel: Any, device: int) -> None:
+def _bring(kernel: Any, device: int) -> None:
     """Load the kernel now on a device that is in use: to load it at the first launch could disturb a graph capture."""
-    flags, active = ctypes.c_uint(), ctypes.c_int()
-    state = driver.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active))
-    _check(driver, state, "cuDevicePrimaryCtxGetState")
+    flags, active, driver = ctypes.c_uint(), ctypes.c_int(), _driver()
+    _call("cuDevicePrimaryCtxGetState", device, ctypes.byref(flags), ctypes.byref(active))
     if not active.value:
         return
-    context, before, function = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-    _check(driver, driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
-    _check(driver, driver.cuCtxPushCurrent_v2(context), "cuCtxPushCurrent")
+    _call("cuCtxPushCurrent_v2", _got("cuDevicePrimaryCtxRetain", ctypes.c_void_p, device))
     try:
-        _check(driver, driver.cuKernelGetFunction(ctypes.byref(function), kernel), "cuKernelGetFunction")
+        _got("cuKernelGetFunction", ctypes.c_void_p, kernel)
     finally:
-        driver.cuCtxPopCurrent_v2(ctypes.byref(before))
+        driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
         driver.cuDevicePrimaryCtxRelease_v2(device)
 
 
@@ -191,24 +185,33 @@ def _function(to: Text, name: str) -> str:
     return to.op(f"inttoptr i64 {ctypes.cast(getattr(_driver(), name), ctypes.c_void_p).value} to ptr")
 
 
-def cuda_target(
-    name: str, made_from: Any, dtype: np.dtype, text: Callable[[], str], launch: Callable[[int], Text]
-) -> str | None:
-    """Name of the FFI target for the kernel of a module; None if there can be none.
+Made = tuple[Assembly, Callable[[int], Text], str]
 
-    `launch` writes the handler up to its end, for a kernel with this handle.
+
+def cuda_target(name: str, dtype: np.dtype, made: Callable[[], Made]) -> str | None:
+    """Name of the FFI target for a kernel; None if there can be none.
+
+    `made` returns its assembly, a function that writes the handler up to its end, for a kernel with this handle, and a
+    mark of the handler for the name of the target.
     """
     if not native_enabled() or dtype.name not in DTYPES or not supported():
         return None
     try:
-        assembly = assembled(name, made_from, dtype, chip(), text)
+        assembly, launch, mark = made()
         to = launch(load_kernel(assembly))
     except (UnknownPrimitive, OSError, RuntimeError) as error:
         warn_not_native(f"{name} on the GPU", error)
         return None
     to.lines.append("}")
     engine, handler = compiled_handler(str(to))
-    return register(assembly.name, handler, "CUDA", engine)
+    return register(assembly.name + mark, handler, "CUDA", engine)
+
+
+def plain_target(
+    name: str, made_from: Any, dtype: np.dtype, text: Callable[[], str], launch: Callable[[int], Text]
+) -> str | None:
+    """The same for the kernel of a module, which `text` writes from all that `made_from` holds."""
+    return cuda_target(name, dtype, lambda: (assembled(name, made_from, dtype, chip(), text), launch, ""))
 
 
 def compiled_handler(text: str) -> tuple[Any, int]:

@@ -11,7 +11,7 @@ from ..llvm.handler import address, dimension, operands, results
 from ..llvm.kernel import with_helpers
 from ..llvm.text import Text
 from ..pairs.pairs import ABOVE, ARRAYS, BELOW, EVERY_SIDE, Pairs, PairsText, stacked
-from .driver import begin_handler, cuda_target, launch_values
+from .driver import begin_handler, launch_values, plain_target
 from .ptx import ALIGNED, GLOBAL, global_thread, gpu_module
 
 THREADS, COLUMNS, STRIP = tuning.GPU_PAIRS_THREADS, tuning.GPU_PAIRS_COLUMNS, tuning.GPU_PAIRS_STRIP_ROWS
@@ -91,7 +91,7 @@ def _target(pairs: Pairs, dtype: str) -> str | None:
         launch_values(to, [*values, ("i64", n)], threads, function, THREADS)
         return to
 
-    return cuda_target(pairs.name, pairs, kind, lambda: kernel_text(pairs, kind), launch)
+    return plain_target(pairs.name, pairs, kind, lambda: kernel_text(pairs, kind), launch)
 
 
 def pairs_matrix(pairs: Pairs, arrays: Any) -> list | None:

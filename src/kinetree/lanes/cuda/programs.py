@@ -1,6 +1,7 @@
 """Lane programs on an NVIDIA GPU, behind an FFI target: the kernel of a program, its handler, and its calls."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -8,14 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import tuning
-from ..ffi import DTYPES, register, supported
-from ..kept.notice import warn_not_native
 from ..kept.once import OncePerOwner
-from ..llvm.emit import UnknownPrimitive
 from ..llvm.handler import address, dimension, operands, results
+from ..llvm.text import Text
 from ..program.bound import Bound
 from ..program.program import Program
-from .driver import allow_shared, begin_handler, chip, compiled_handler, launch_values, load_kernel, multiprocessors
+from .driver import Made, allow_shared, begin_handler, chip, cuda_target, launch_values, multiprocessors
 from .exchange import threads_of_lane
 from .ptx import Access, Assembly, local_slots, ptx, reach_of
 from .sequence import sequence_ptx
@@ -39,7 +38,10 @@ class Launch(NamedTuple):
     crowd: int = 0  # threads of a block in a large batch; 0: as in a small one
 
 
-def _handler_text(program: Program, function: int, launch: Launch) -> str:
+def _handler(program: Program, launch: Launch, function: int) -> Text:
+    """The handler, up to its end."""
+    if launch.shared:
+        allow_shared(function, launch.shared)
     count = len(program.loops)
     to = begin_handler(2 * (program.n_inputs + program.n_outputs) + 3 * count + 3)
     given, made = operands(to), results(to)
@@ -63,44 +65,38 @@ def _handler_text(program: Program, function: int, launch: Launch) -> str:
         many = to.op(f"icmp uge i64 {threads}, {tuning.GPU_CROWD_THREADS}")
         block = to.op(f"select i1 {many}, i64 {launch.crowd}, i64 {launch.block}")
     launch_values(to, values, threads, function, block, to.op(f"trunc i64 {shared} to i32"))
-    to.lines.append("}")
-    return str(to)
+    return to
 
 
-class CudaKernel:
-    """A program compiled for the GPU; `handler` is the address of its XLA handler."""
+class ProgramKernel(NamedTuple):
+    """The kernel of a program, and how it is launched, reads arrays, and keeps slots."""
 
-    def __init__(
-        self, program: Program, assembly: Assembly, launch: Launch, reach: Access = Access.ROWS, global_scratch=False
-    ):
-        kernel = load_kernel(assembly)
-        if launch.shared:
-            allow_shared(kernel, launch.shared)
-        self.name = "_".join(map(str, (assembly.name, *launch)))
-        self._engine, self.handler = compiled_handler(_handler_text(program, kernel, launch))
-        self.reach, self.global_scratch = reach, global_scratch
+    assembly: Assembly
+    launch: Launch
+    reach: Access = Access.ROWS
+    global_scratch: bool = False
 
 
 def program_kernel(
     program: Program, dtype: np.dtype, slots: int, widths: tuple[int, ...], team: int = 0, near: int | None = None
-) -> CudaKernel:
+) -> ProgramKernel:
     """The kernel for a robot with about this many slots, these widths of inputs and outputs, and this team, if any.
 
     Only the first `near` slots of a program that is written out are in fast memory; None means all.
     """
     if team:
         launch = Launch(WARP, team, team_bytes(slots, dtype.itemsize, team))
-        return CudaKernel(program, team_ptx(program, dtype, team, chip()), launch)
+        return ProgramKernel(team_ptx(program, dtype, team, chip()), launch)
     if program.straight is not None and not program.even:
         assembly = sequence_ptx(program, slots, dtype, chip(), near)
         threads, crowd = threads_of_lane(assembly), tuning.GPU_BLOCK_THREADS
-        return CudaKernel(program, assembly, Launch(tuning.GPU_SEQUENCE_THREADS, threads=threads, crowd=crowd))
+        return ProgramKernel(assembly, Launch(tuning.GPU_SEQUENCE_THREADS, threads=threads, crowd=crowd))
     reach, room = reach_of(program, widths, dtype.itemsize), local_slots(slots, dtype)
     launch = Launch(tuning.GPU_BLOCK_THREADS if program.simple else tuning.GPU_REPEAT_THREADS)
     if reach is Access.TILE:
         threads = block_size(sum(widths), dtype.itemsize)
         launch = Launch(threads, shared_of_column=tile_bytes(1, dtype.itemsize, threads))
-    return CudaKernel(program, ptx(program, dtype, room, chip(), reach), launch, reach, room == 0)
+    return ProgramKernel(ptx(program, dtype, room, chip(), reach), launch, reach, room == 0)
 
 
 _targets: OncePerOwner[tuple[str, bool, bool] | None] = OncePerOwner()
@@ -116,15 +112,15 @@ def program_target(
     """
 
     def make() -> tuple[str, bool, bool] | None:
-        if dtype not in DTYPES or not supported():
-            return None
-        try:
-            kernel = program_kernel(program, np.dtype(dtype), slots, widths, team, near)
-        except (UnknownPrimitive, OSError, RuntimeError) as error:
-            warn_not_native(f"{program.name} on the GPU", error)
-            return None
-        name = register(kernel.name, kernel.handler, "CUDA", kernel)
-        return name, kernel.reach is Access.COLUMNS, kernel.global_scratch
+        kernels: list[ProgramKernel] = []
+
+        def made() -> Made:
+            kernels.append(program_kernel(program, np.dtype(dtype), slots, widths, team, near))
+            assembly, launch, *_ = kernels[0]
+            return assembly, partial(_handler, program, launch), "".join(f"_{n}" for n in launch)
+
+        name = cuda_target(program.name, np.dtype(dtype), made)
+        return None if name is None else (name, kernels[0].reach is Access.COLUMNS, kernels[0].global_scratch)
 
     return _targets.get(program, (dtype, slots, widths, team, near), make)
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..kept.once import once
 from ..llvm.handler import address, dimension, operands, results
 from ..llvm.text import Text
-from .driver import begin_handler, cuda_target, launch_values
+from .driver import begin_handler, launch_values, plain_target
 from .ptx import ALIGNED, GLOBAL, global_thread, gpu_module
 from .tile import SHARED
 
@@ -84,7 +84,7 @@ def _target(dtype: str) -> str | None:
         launch_values(to, values, to.op(f"mul i64 {squares}, {THREADS}"), function, THREADS)
         return to
 
-    return cuda_target("transpose", (), kind, lambda: kernel_text(kind), launch)
+    return plain_target("transpose", (), kind, lambda: kernel_text(kind), launch)
 
 
 def by_rows(x: Any) -> Any:

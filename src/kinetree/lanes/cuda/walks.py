@@ -13,7 +13,7 @@ from ..llvm.handler import addresses, attribute, given_or
 from ..llvm.text import Text
 from ..walks.text import WalkText, traced
 from ..walks.walk import Resident, Walk, WalkSize, ffi_call, first_stream
-from .driver import begin_handler, cuda_target, launch_values
+from .driver import begin_handler, launch_values, plain_target
 from .ptx import global_thread, gpu_module
 
 
@@ -56,7 +56,7 @@ def _target(walk: Walk, dtype: str) -> str | None:
         launch_values(to, [*values, ("i64", turns), ("i64", lanes)], lanes, function)
         return to
 
-    return cuda_target(walk.name, walk, kind, lambda: gpu_text(walk, kind), launch)
+    return plain_target(walk.name, walk, kind, lambda: gpu_text(walk, kind), launch)
 
 
 def take_native_walk(walk: Walk, shape: WalkSize, arrays: Any, held: Resident | None = None) -> list | None:
