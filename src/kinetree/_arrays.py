@@ -2,11 +2,13 @@
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+T = TypeVar("T")
 
 
 def library(*values: Any) -> Any:
@@ -67,3 +69,9 @@ def in_bits_of(dtype: Any) -> AbstractContextManager[Any]:
     """A context in which JAX computes in 64 bits, if the type has 64 bits."""
     narrow = dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
     return jax.enable_x64(True) if narrow else nullcontext()
+
+
+def there(x: T | None) -> T:
+    """What a caller knows to be there."""
+    assert x is not None
+    return x

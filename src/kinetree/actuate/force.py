@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree._types import Array, Float
 from kinetree.model import Actuators, Model
 from kinetree.model.arguments import evaluate_for
@@ -44,8 +45,7 @@ def actuation(
     `h` is for forces that look a step ahead; `pressed` are the moments (batch, k, nv) of actuators on bodies; `carried`
     the gravity compensation (batch, nv) that shares the joints' ranges with the actuators.
     """
-    actuators = model.actuators
-    assert actuators is not None
+    actuators = there(model.actuators)
     wiring, dtype = actuators.wiring, q.dtype
     at = columns_of(model)
     lower, upper = jnp.asarray(actuators.ctrl_range, dtype).T
@@ -136,8 +136,7 @@ def nearest_setpoint(model: Model, at: ActuatorColumns, u: Any, length: Any) -> 
 
     Such are servos on balls, and on sites with a reference whose gear only turns.
     """
-    actuators = model.actuators
-    assert actuators is not None
+    actuators = there(model.actuators)
     wrapped = at.winds & np.array(actuators.wiring.servos, bool)
     if not wrapped.any():
         return u

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.dynamics.schedules.arranged import arranged, row_poses
 from kinetree.dynamics.tendons.lengths import SCHEDULE
 from kinetree.dynamics.tendons.paths import ancestors
@@ -70,8 +71,7 @@ class Pushed(NamedTuple):
 
 def pushed(model: Model, q: Any) -> Pushed:
     """From q (batch, nq)."""
-    actuators = model.actuators
-    assert actuators is not None
+    actuators = there(model.actuators)
     at = reach(model.structure, actuators.wiring)
     laid, batch = layout(model.tree, SCHEDULE), q.shape[0]
     arrangement = arranged(laid, model, q)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree._arrays import flattened
+from kinetree._arrays import flattened, there
 from kinetree.dynamics.tendons.lengths import stretched
 from kinetree.dynamics.tendons.paths import paths
 from kinetree.model import Actuators, Model, ModelError, Structure
@@ -59,9 +59,8 @@ class ActuatorColumns(NamedTuple):
 
 def columns_of(model: Model) -> ActuatorColumns:
     """The tables of a model with actuators."""
-    assert model.actuators is not None
     tendons = None if model.world is None else model.world.tendons
-    return columns(model.structure, model.actuators.wiring, None if tendons is None else tendons.routes)
+    return columns(model.structure, there(model.actuators).wiring, None if tendons is None else tendons.routes)
 
 
 @lru_cache(maxsize=256)
@@ -134,8 +133,7 @@ def transmission(model: Model, q: Any, qd: Any, pressed: Any = None) -> Transmis
 
     `pressed` are the moments (batch, k, nv) of actuators on bodies, which contacts decide (constrain/actuated.py).
     """
-    actuators = model.actuators
-    assert actuators is not None
+    actuators = there(model.actuators)
     at = columns_of(model)
     gear = jnp.asarray(actuators.gear, q.dtype)
     wide = jnp.pad(gear, ((0, 0), (0, max(0, at.width - GEARS))))[:, : at.width]

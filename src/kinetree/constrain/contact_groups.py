@@ -5,6 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.model import Model, Placement
 from kinetree.model.world import BOTH, PairSurfaces
 from kinetree.spatial import Motion, Quaternion, Rotation, Scalar, Transform, Vec3
@@ -21,8 +22,7 @@ from .touching import Touching
 def members_of(model: Model, found: Touching) -> list[np.ndarray]:
     """The points of each group. Groups differ in the number of moving bodies, and in dimensions."""
     assert model.world is not None
-    assert model.world.scene is not None
-    pairs = model.world.scene.layout.pairs
+    pairs = there(model.world.scene).layout.pairs
     kind = np.array([(pairs[k].moving == BOTH, pairs[k].condim) for k in found.pair], np.int64).reshape(-1, 2)
     return [np.flatnonzero((kind == own).all(1)) for own in sorted(set(map(tuple, kind.tolist())))]
 
@@ -40,8 +40,7 @@ def contact_groups(
 
     Poses and velocities are of the rows, by position.
     """
-    assert known.world.scene is not None
-    layout = known.world.scene.layout
+    layout = there(known.world.scene).layout
     groups: list[Group] = []
     for points in members_of(model, found):
         members = found.pair[points]

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.collide import KINDS, Contact, collider, radius_of_size
 from kinetree.model import Model, Placement
 from kinetree.model.world import Crowd, PairSurfaces, Scene
@@ -93,8 +94,7 @@ Made = list[tuple[Crowded, PairSurfaces]]
 
 def crowd_contacts(scene: Scene, R: Mat3, p: Vec3, dtype: Any) -> tuple[Made, Any]:
     """Points of each pair of kinds, with their surfaces; and True if some pairs were lost."""
-    crowd = scene.layout.crowd
-    assert crowd is not None
+    crowd = there(scene.layout.crowd)
     numbers = np.array(crowd.shapes, np.int64)
     every = placed(scene, numbers, R, p)
     kinds = np.array([KINDS.index(scene.layout.kinds[k]) for k in numbers])

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.dynamics.algorithms.kinematics import body
 from kinetree.dynamics.frames import row_rates
 from kinetree.dynamics.loops.rows import LoopRows, loop_rows
@@ -61,8 +62,7 @@ def body_places(laid: Layout, model: Model, at: Arranged) -> tuple[Mat3, Vec3]:
 
 def find_contacts(laid: Layout, model: Model, at: Arranged) -> tuple[Touching, Any, Scalar]:
     """Points of contact, the surfaces of their pairs, and the points that push."""
-    scene = scene_of(model)
-    assert scene is not None
+    scene = there(scene_of(model))
     surfaces = surfaces_of_pairs(scene, at.gravity.x.dtype)
     found = touching(scene, surfaces, *body_places(laid, model, at))
     return found, surfaces, found.point.distance < surfaces.margin[found.pair, None]
@@ -70,8 +70,7 @@ def find_contacts(laid: Layout, model: Model, at: Arranged) -> tuple[Touching, A
 
 def find_crowded(laid: Layout, model: Model, at: Arranged) -> tuple[list, Any]:
     """Contacts within the crowd (crowd.py), and True if some were lost."""
-    scene = scene_of(model)
-    assert scene is not None
+    scene = there(scene_of(model))
     return crowd_contacts(scene, *body_places(laid, model, at), at.gravity.x.dtype)
 
 

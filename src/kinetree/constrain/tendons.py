@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.dynamics.frames import row_rates
 from kinetree.dynamics.schedules.arranged import arranged, by_position, row_poses, row_velocities
 from kinetree.dynamics.tendons.lengths import SCHEDULE, lines_of, on_joints, paths_of, stretched, tendons_of, velocities
@@ -38,8 +39,7 @@ class TendonRows:
 
     def __init__(self, model: Model, q: Any, qd: Any, position_of: np.ndarray):
         """From q (batch, nq), qd (batch, nv)."""
-        tendons = tendons_of(model)
-        assert tendons is not None
+        tendons = there(tendons_of(model))
         self.tendons: Tendons = tendons
         self.at: Paths = paths_of(model)
         self.length, self.moment = stretched(model, q)
@@ -172,8 +172,7 @@ def constrained_pull(groups: list[Strung], x: Any, n: int) -> Any:
 
 def bending(model: Model, q: Any, qd: Any) -> Any:
     """J̇ qd, (n, batch): the second derivatives of lengths for x = 0, for lines without a wrap."""
-    tendons = tendons_of(model)
-    assert tendons is not None
+    tendons = there(tendons_of(model))
     batch, laid = q.shape[0], layout(model.tree, SCHEDULE)
     at, position_of = arranged(laid, model, q), np.asarray(laid.position_of)
     zero = Vec3.zero_like(at.gravity.x)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree._arrays import library
+from kinetree._arrays import library, there
 from kinetree._types import AnyArray, Bool, Float, Int
 from kinetree.collide import collider
 from kinetree.dynamics.schedules.arranged import arranged
@@ -124,8 +124,7 @@ def contact_bodies(model: Model) -> np.ndarray:
     if not has_contacts(model):
         return np.zeros((0, 2), np.int64)
     assert model.world is not None
-    assert model.world.scene is not None
-    layout = model.world.scene.layout
+    layout = there(model.world.scene).layout
     return _bodies.get(model, None, lambda: _bodies_of_points(layout)).copy()
 
 

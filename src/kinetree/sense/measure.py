@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.constrain.carried import Carried, End, ends
 from kinetree.constrain.constrained import SCHEDULE
 from kinetree.dynamics.frames import row_rates
@@ -168,8 +169,7 @@ def _clock(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found
 
 def _subtree(pick: str) -> Any:
     def measure(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found:
-        assert known.bodies is not None
-        found = momenta(known.bodies, subtree(known.model.structure.parent, [s.mount.body for s in some]))
+        found = momenta(there(known.bodies), subtree(known.model.structure.parent, [s.mount.body for s in some]))
         return _stacked(getattr(found, pick))
 
     return measure
@@ -179,9 +179,8 @@ def _interaction(pick: str) -> Any:
     """The wrench of the parent on a body, in the frame's axes, moment about its origin."""
 
     def measure(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found:
-        assert known.bodies is not None
         within = subtree(known.model.structure.parent, [s.mount.body for s in some])
-        moment, force = wrenches(known.bodies, within)
+        moment, force = wrenches(there(known.bodies), within)
         for push, bodies in ((known.acting.push, push_bodies), (known.acting.pull, line_bodies)):
             if push is not None:
                 pushed = push.on(bodies(known.model), within)
@@ -198,9 +197,8 @@ def _touch(known: SensorInputs, some: list[Sensor], end: End, ref: End) -> Found
         return jnp.zeros((len(some), 1, len(known.q)), known.q.dtype)
     values = []
     for k, sensor in enumerate(some):  # few, and each with a shape of its own
-        assert sensor.zone is not None
         at = jax.tree.map(lambda x, k=k: x[k], (end.position, end.orientation))
-        values.append(pressed(known.model, felt, sensor.mount.body, partial(hits, sensor.zone, *at)))
+        values.append(pressed(known.model, felt, sensor.mount.body, partial(hits, there(sensor.zone), *at)))
     return jnp.stack(values)[:, None]
 
 

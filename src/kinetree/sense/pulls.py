@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.constrain.constrained import SCHEDULE
 from kinetree.constrain.drift import velocity_drift
 from kinetree.constrain.groups import Terms
@@ -35,8 +36,7 @@ def has_lines(model: Model) -> bool:
 
 def line_bodies(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """The bodies at the first and second ends of the lines; −1 is the base."""
-    tendons = tendons_of(model)
-    assert tendons is not None
+    tendons = there(tendons_of(model))
     points, bodies = len(tendons.routes.points), tendons.routes.bodies
     ends = np.array([*bodies[:points], *(b for b in bodies[points:] for _ in range(2))], np.int64)
     lines = paths_of(model).lines
@@ -48,8 +48,7 @@ def pulls(
     has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any, qdd: Any, driven: Any, least: Any
 ) -> PointPush:
     """Pushes of all lines. `driven`: forces (batch, n) of actuators, or None."""
-    tendons = tendons_of(model)
-    assert tendons is not None
+    tendons = there(tendons_of(model))
     laid = layout(model.tree, SCHEDULE)
     force, moment = passive_pull(model, has, q, qd)
     alpha = qdd + velocity_drift(model.structure, qd)

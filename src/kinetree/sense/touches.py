@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.collide.shapes import MIN_VALUE
 from kinetree.constrain.carried import Carried, End, ends
 from kinetree.constrain.touch import contact_bodies, shapes_of_points
@@ -53,8 +54,7 @@ def relative_velocity(
 def _matches(model: Model, side: Side | None) -> tuple[np.ndarray, np.ndarray]:
     """Two masks over points: the first shape is of this side; the second shape is of this side."""
     assert model.world is not None
-    assert model.world.scene is not None
-    shapes, bodies = shapes_of_points(model.world.scene.layout).T, contact_bodies(model).T
+    shapes, bodies = shapes_of_points(there(model.world.scene).layout).T, contact_bodies(model).T
     if side is None:
         every = np.ones(len(shapes[0]), bool)
         return every, every

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.actuate import Actuation
 from kinetree.actuate.transmission import columns_of, gathered
 from kinetree.constrain.joint_groups import Present, present
@@ -175,8 +176,7 @@ def _answers(model: Model, q: Any, f: Any, load: Any) -> Any:
 
 
 def _wiring(model: Model) -> Any:
-    assert model.actuators is not None
-    return model.actuators.wiring
+    return there(model.actuators).wiring
 
 
 def _may_brake(model: Model, i: int) -> bool:

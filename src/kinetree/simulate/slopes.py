@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.constrain.constrained import held_force
 from kinetree.constrain.fluid import fluid_wrenches
 from kinetree.constrain.joint_groups import Present
@@ -57,7 +58,6 @@ def smooth_slope(model: Model, has: Present, q: Any, qd: Any) -> Any:
 
 def fluid_slope(model: Model, q: Any, qd: Any) -> Any:
     """The part of a fluid alone."""
-    fluid = None if model.world is None else model.world.fluid
-    assert fluid is not None
+    fluid = there(None if model.world is None else model.world.fluid)
     zero = jnp.zeros_like(qd)
     return _columns(lambda v: inverse_dynamics(model, q, zero, zero, fluid_wrenches(model, fluid, q, v)), qd)

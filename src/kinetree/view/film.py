@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from kinetree._arrays import there
+
 from .picture import FRAMES_PER_SECOND, draw
 from .scene import ShownScene
 
@@ -78,8 +80,7 @@ def _mp4(path: Path, pictures: Iterator[np.ndarray], rate: float) -> int:
             given = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{rate:g}", "-i", "-"]
             wanted = ["-pix_fmt", "yuv420p", "-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", str(path)]
             process = subprocess.Popen([program, "-y", "-loglevel", "error", *given, *wanted], stdin=subprocess.PIPE)
-        assert process.stdin is not None
-        process.stdin.write(picture.tobytes())
+        there(process.stdin).write(picture.tobytes())
         count += 1
     assert process is not None
     process.communicate()

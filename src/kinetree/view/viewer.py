@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import kinetree as kt
+from kinetree._arrays import there
 
 from . import page_text
 from .live import Live
@@ -202,9 +203,8 @@ class Viewer:
             yield piece
 
     def _simulate(self) -> None:
-        assert self.live is not None
         shown = 0.0
-        for state, rate in self.live.states():
+        for state, rate in there(self.live).states():
             now = time.monotonic()
             if now - shown >= 1 / FRAMES_PER_SECOND:
                 shown = now

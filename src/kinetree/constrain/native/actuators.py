@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.actuate import muscle
 from kinetree.actuate.activation import SHORTEST
 from kinetree.lanes import Loop, Memory, Slots
@@ -21,6 +22,7 @@ from .kinematics import at_q
 from .memory import NUMBER, ROW, fixed
 from .parts import Known, Part, table
 from .plan import Plan
+from .tables import split
 
 ACTIVATION = Memory(now=0.0, rate=0.0, start=0.0, mean=0.0)  # the last two are for the stages of a step
 MOTOR = Memory(slope=0.0, force=0.0)
@@ -90,8 +92,7 @@ def motors(drive: DriveGroup) -> Any:
     """The constants of the actuators of a loop."""
 
     def constants(model: Model, plan: Plan, known: Known) -> Motor:
-        a = model.actuators
-        assert a is not None
+        a = there(model.actuators)
         at, wiring = wires(plan, drive), a.wiring
         n = at.number
         kind, early = np.array(wiring.dynamics)[n], np.array(wiring.early, float)[n]
@@ -100,20 +101,16 @@ def motors(drive: DriveGroup) -> Any:
         constant = xp.maximum(a.time_constant[n], SHORTEST)
         span = xp.where(kind == FILTEREXACT, -constant * xp.expm1(-known.h / constant), known.h)
 
-        def parts(x: Any, at: np.ndarray) -> tuple:
-            return tuple(x[at, k] for k in range(x.shape[1]))
-
-        ranges = parts(a.ctrl_range, at.control), parts(a.force_range, n), parts(a.act_range, n)
+        ranges = split(a.ctrl_range[at.control]), split(a.force_range[n]), split(a.act_range[n])
         both = (kind == INTEGRATOR).astype(float), early
         fibres: Any = ()
         if drive.muscle:
-            m = a.muscles
-            assert m is not None
+            m = there(a.muscles)
             flags = np.array(wiring.muscles or np.zeros((len(wiring.targets), 2)), float)[n]
-            curves = parts(m.gain, n), parts(m.bias, n), parts(m.length_range, n)
+            curves = split(m.gain[n]), split(m.bias[n]), split(m.length_range[n])
             blends = (kind == MUSCLE).astype(float)
-            fibres = Fibres(flags[:, 0], flags[:, 1], blends, *curves, m.acc0[n], parts(m.times, n))
-        return Motor(a.gear[n, 0], parts(a.gain, n), parts(a.bias, n), *ranges, constant, *both, span, fibres)
+            fibres = Fibres(flags[:, 0], flags[:, 1], blends, *curves, m.acc0[n], split(m.times[n]))
+        return Motor(a.gear[n, 0], split(a.gain[n]), split(a.bias[n]), *ranges, constant, *both, span, fibres)
 
     return constants
 
@@ -250,8 +247,7 @@ def bounded(implicit: bool, carries: bool) -> list[Part]:
         return [plan.row(own), *([plan.carried(own)] if carries else [])]
 
     def ranges(model: Model, own: np.ndarray) -> tuple:
-        assert model.actuators is not None
-        return tuple(model.actuators.joint_range[own, k] for k in range(2))
+        return tuple(there(model.actuators).joint_range[own, k] for k in range(2))
 
     def bounds_of(model: Model, plan: Any, known: Known) -> tuple:
         return ranges(model, rows(plan))
@@ -275,8 +271,7 @@ def bounded(implicit: bool, carries: bool) -> list[Part]:
         return table(*columns(plan, rows_of(plan, at)), plan.motor(at.number))
 
     def gears(model: Model, plan: Plan, known: Known) -> tuple:
-        a = model.actuators
-        assert a is not None
+        a = there(model.actuators)
         at = wires(plan, "row")
         return a.gear[at.number, 0], ranges(model, rows_of(plan, at))
 

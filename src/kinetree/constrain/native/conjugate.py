@@ -15,7 +15,7 @@ from kinetree.dynamics.elements.articulated import freed_bias, joint_answer
 from kinetree.lanes import Loop, Slots
 from kinetree.spatial import Force, Motion
 
-from ..cones import Response, dot, times
+from ..cones import dot, times
 from ..conjugate import RESIDUAL_EPS
 from . import roots
 from .coupled import COLUMNS, HELD1, HELD2, POINT, REPLY1, REPLY2, apart, both_forces
@@ -46,13 +46,6 @@ FORESEEN = 100.0  # safety factor on the largest ρᵀ G A⁻¹ Gᵀ ρ / ρᵀ 
 MOST_TURNS = 200  # turns of conjugate gradients; without rounding, the active rows plus two are enough
 
 
-def state_before_step(kind: Kind, known: Any, reads: tuple) -> tuple[tuple, Response]:
-    """The values that a contact keeps, its response before the step, and the remaining reads."""
-    n = len(kind.own)
-    kept = reads[:n]
-    return kept, kind.response(known, kept, kind.w(known, kept, reads[n : n + len(kind.now)]))
-
-
 def _field(dim: int, name: str) -> Any:
     return coupled_memory(dim).at(POINT, name)
 
@@ -61,7 +54,7 @@ def beginning(kind: Kind, dim: int) -> Part:
     """Put the present forces of the contacts on the tree, before it is swept."""
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        kept, r = state_before_step(kind, known, reads)
+        kept, r = kind.state(known, reads)
         one, two = both_forces(kept[0], kept[3], r.force)
         return (r.force, r.force), (-one, -two), ()
 
@@ -78,7 +71,7 @@ def find_residual(kind: Kind, dim: int) -> Part:
     """Find ρ = g − C w − λ, with w after the tree was solved with the forces λ."""
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        kept, r = state_before_step(kind, known, reads)
+        kept, r = kind.state(known, reads)
         new, force = tuple(reads[-3:-1]), reads[-1]
         bent = times(r.curvature, kind.residual(known, kind.bare(kept), new))
         rest = tuple(g - c - f for g, c, f in zip(r.pull, bent, force, strict=True))
@@ -125,7 +118,7 @@ def choose_direction(kind: Kind, dim: int) -> Part:
     """Choose the next direction; find its effect on the residual (in the place of `moved`), and its curvature."""
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        _, r = state_before_step(kind, known, reads)
+        _, r = kind.state(known, reads)
         rest, way, moves, moved, state = reads[-5:]
         way = tuple(a + state.beta * b for a, b in zip(rest, way, strict=True))
         moves = tuple(a + state.beta * b for a, b in zip(moved, moves, strict=True))

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree._arrays import library
+from kinetree._arrays import library, there
 from kinetree.collide import Geom, collider
 from kinetree.collide.pool import pooled
 from kinetree.collide.solids import UNIT_BOX
@@ -26,6 +26,7 @@ from .memory import ACTS, NUMBER, PLACEMENT, ROW, ZERO3, Point, coupled_memory, 
 from .near import is_asked
 from .parts import Known, Part, WithPool, table
 from .plan import Plan
+from .tables import split
 
 FAR = 1e10  # m; the distance of points without contact that were searched, so that no infinite number is multiplied
 
@@ -79,8 +80,7 @@ def turned(frame: Any) -> Quaternion:
 def shape_places(model: Model) -> PlacedShape:
     """All shapes in the frames of their rows, or in the world."""
     assert model.world is not None
-    assert model.world.scene is not None
-    scene = model.world.scene
+    scene = there(model.world.scene)
     body = np.array(scene.layout.bodies, np.int64)
     on_body = body >= 0
     if model.n_bodies:
@@ -94,7 +94,7 @@ def shape_places(model: Model) -> PlacedShape:
         Vec3(*(xp.where(on_body, c, 0.0) for c in origin)),
     )
     shapes = scene.shapes
-    columns = [tuple(x[:, k] for k in range(x.shape[1])) for x in (shapes.orientation, shapes.position, shapes.size)]
+    columns = [split(x) for x in (shapes.orientation, shapes.position, shapes.size)]
     own = Quaternion(*columns[0])
     at = Placement(carrier.orientation * own, carrier.position + carrier.orientation.turn(Vec3(*columns[1])))
     return PlacedShape(at, Vec3(*columns[2]))
@@ -214,8 +214,7 @@ def pair_constants(kinds: tuple[str, str], moving: int, by_pool: bool, turns: in
     def constants(model: Model, plan: Plan, known: Known) -> Any:
         pairs = plan.members(kinds, moving)
         shapes = shape_places(model)
-        assert plan.world.scene is not None
-        surfaces = surfaces_of_pairs(plan.world.scene, known.dtype)
+        surfaces = surfaces_of_pairs(there(plan.world.scene), known.dtype)
         both = np.stack(plan.pair_facts[:2], 1)[np.array(pairs)]
         order = (0, 1) if moving == BOTH else (1 - moving, moving)
         sides = [jax.tree.map(lambda x, k=k: x[both[:, k]], shapes) for k in (0, 1)]
@@ -230,8 +229,7 @@ def pair_constants(kinds: tuple[str, str], moving: int, by_pool: bool, turns: in
 
 def _with_pool(meeting: Meeting, plan: Plan, numbers: np.ndarray, dtype: Any, turns: int) -> WithPool:
     """The same with a pool of the hulls of these shapes; those that are no meshes have the one of a box."""
-    assert plan.world.scene is not None
-    hulls = plan.world.scene.shapes.hulls
+    hulls = there(plan.world.scene).shapes.hulls
     meshes = sorted({int(i) for i in numbers.ravel() if int(i) in hulls})
     pool, starts = pooled([UNIT_BOX, *(hulls[i] for i in meshes)], dtype)
     first = turns * len(numbers) * jax.tree.structure(WITH_HULLS).num_leaves  # after the constants of all turns
@@ -309,14 +307,14 @@ def surface_constants(dim: int, model: Model, plan: Plan, known: Known, coupled:
     _, numbers = plan.points_of(dim, coupled)
     whole = surfaces_of_pairs(plan.world.scene, known.dtype)
     own = pick(whole, numbers)
-    split = PairSurfaces(*(x if x.ndim == 1 else tuple(x[:, k] for k in range(x.shape[1])) for x in own))
+    parts = PairSurfaces(*(x if x.ndim == 1 else split(x) for x in own))
     first, second, moving, _ = (x[numbers] for x in plan.pair_facts)
     bodies = np.array(plan.world.scene.layout.bodies, np.int64)[np.stack((first, second), 1)]
     moves = np.stack((moving != 1, moving != 0), 1)
     of_body = inverse_weights(model).body[:, 0]
     weight = library(of_body).where(moves, of_body[np.maximum(bodies, 0)], 0.0).sum(1)
     sign = np.where(moving == 0, -1.0, 1.0)
-    return Surface(split, weight, plan.world.impratio, sign)
+    return Surface(parts, weight, plan.world.impratio, sign)
 
 
 def report_points(array: int, coupled: bool) -> Part:
@@ -350,7 +348,6 @@ def report_points(array: int, coupled: bool) -> Part:
         return numbers[own], pairs[own]
 
     def constants(model: Model, plan: Plan, known: Known) -> Any:
-        assert plan.world.scene is not None
-        return surfaces_of_pairs(plan.world.scene, known.dtype).margin[chosen(plan)[1]]
+        return surfaces_of_pairs(there(plan.world.scene), known.dtype).margin[chosen(plan)[1]]
 
     return Part(loop, turns, constants)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.lanes import Loop
 from kinetree.model import Model, Placement
 from kinetree.spatial import Force, Motion, Quaternion, Vec3
@@ -13,6 +14,7 @@ from ..fluid import drag
 from .memory import PLACEMENT, ROW, ZERO3
 from .parts import Known, Part, table
 from .plan import Plan
+from .tables import split
 
 
 class FluidBox(NamedTuple):
@@ -48,16 +50,14 @@ def in_box(box: FluidBox, pose: Placement, v: Motion) -> InBox:
 
 def rows_of_boxes(plan: Plan) -> np.ndarray:
     """The rows that carry boxes."""
-    assert plan.world.fluid is not None
-    return plan.structure.row_of_body[list(plan.world.fluid.bodies)].astype(np.int64)
+    return plan.structure.row_of_body[list(there(plan.world.fluid).bodies)].astype(np.int64)
 
 
 def box_constants(model: Model, plan: Plan, known: Known) -> FluidBox:
     """The boxes of a model, and the fluid."""
-    fluid = plan.world.fluid
-    assert fluid is not None
+    fluid = there(plan.world.fluid)
     boxes = (fluid.orientation, fluid.position, fluid.size)
-    turn, place, size = (tuple(x[:, k] for k in range(x.shape[1])) for x in boxes)
+    turn, place, size = map(split, boxes)
     wind = Vec3(*(fluid.wind[k] for k in range(3)))
     at = Placement(Quaternion(*turn), Vec3(*place))
     return FluidBox(at, Vec3(*size), wind, fluid.density, fluid.viscosity)

@@ -28,7 +28,7 @@ from .links import CARRIER, GROUP, WIDTH
 from .memory import HELD_BLOCK, NOTHING, NUMBER, PLACEMENT, ROW, Held, fixed, held_bias
 from .parts import Known, Part, table
 from .plan import Plan
-from .string_lengths import split
+from .tables import split
 
 ROW1, ROW2, HELD1, HELD2, FRAME, FIRST_LINK, COLUMNS = range(7)
 

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from kinetree._arrays import there
 from kinetree.lanes import Loop
 
 from ..cones import Cone, Response
@@ -36,8 +37,7 @@ def _cone(kind: Kind, elliptic: bool, known: Any, kept: tuple) -> Cone | None:
 def gripping(kind: Kind, elliptic: bool) -> Kind:
     """The kind with kept forces; in turns without slip its friction starts from these."""
     n, dim = len(kind.own), _dimension(kind)
-    assert kind.end is not None
-    forces = kind.end._replace(tree=jax.tree.structure((0.0,) * kept_forces(dim, kind.friction == "cone")))
+    forces = there(kind.end)._replace(tree=jax.tree.structure((0.0,) * kept_forces(dim, kind.friction == "cone")))
 
     def gripped(known: Any, kept: tuple, w: tuple) -> Response:
         last, cone = kept[n][:dim], _cone(kind, elliptic, known, kept)

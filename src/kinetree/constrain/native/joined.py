@@ -21,7 +21,6 @@ from kinetree.lanes import Loop, Slots
 from kinetree.spatial import ArticulatedInertia, Mat3, Motion, Vec3
 
 from ..jacobians import six_by_six
-from .conjugate import state_before_step
 from .contacts import frame
 from .coupled import COLUMNS, HELD1, HELD2, both_forces, seen_from
 from .joined_factors import dot, factored, joined_of, substituted
@@ -92,13 +91,9 @@ def add_points(kind: Kind, finishes: bool) -> Part:
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
         own, swapped = known
-        kept, r = state_before_step(kind, own, reads)
+        kept, r = kind.state(own, reads)
         point, other, swap = kept[0], kept[3], swapped != 0
-        g, H = kind.constant(r, kept), r.curvature
-        if finishes:
-            last = reads[-1] != 0
-            g = tuple(jnp.where(last, f, x) for f, x in zip(r.force, g, strict=True))
-            H = jax.tree.map(lambda x: jnp.where(last, jnp.zeros_like(x), x), H)
+        g, H = kind.pressing(r, kept, reads[-1] != 0 if finishes else None)
         one, two = both_forces(point, other, g)
         at, there = (
             Vec3(*(jnp.where(swap, b, a) for a, b in zip(*both, strict=True)))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kinetree._arrays import there
 from kinetree.lanes import Loop, Slots
 
 from .joined_plan import BLOCKS, CELL, SOLUTION, WIDTH, WORKS, Joined
@@ -12,8 +13,7 @@ from .plan import Plan
 
 def joined_of(plan: Plan) -> Joined:
     """The matrix of a plan that has one."""
-    assert plan.joined is not None
-    return plan.joined
+    return there(plan.joined)
 
 
 def _entry(column: int, r: int, c: int) -> Slots:

@@ -11,7 +11,7 @@ import numpy as np
 
 from kinetree.lanes import Memory
 
-from .links import carrying
+from .links import carrying, fill_in
 from .memory import HELD, MOTION, ROW, ZERO3
 from .tables import SlotBlocks, table
 
@@ -90,12 +90,7 @@ class Joined:
         for groups in [*every, *map(self._groups_of, self._reach)]:
             for a, k in enumerate(groups):
                 filled[k] |= set(groups[: a + 1])
-        self._below: list[list[int]] = []
-        for k in range(count):
-            below = [j for j in range(k + 1, count) if k in filled[j]]
-            self._below.append(below)
-            for a, j in enumerate(below):
-                filled[j] |= set(below[: a + 1])
+        self._below = fill_in(filled)
         self._cells = [(j, k) for j in range(count) for k in sorted(filled[j])]
 
     def place_flags(self, at: int) -> int:

@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree._arrays import library
+from kinetree._arrays import library, there
 from kinetree.lanes import Loop
 from kinetree.model import Model
-from kinetree.model.world import JointSoftness
 
 from ..softness import soft_row
 from ..weights import inverse_weights
@@ -18,6 +17,7 @@ from .kinematics import at_q
 from .memory import LIMIT, ROW, fixed
 from .parts import Known, Part, table
 from .plan import Plan
+from .tables import split
 
 
 class Softness(NamedTuple):
@@ -63,13 +63,9 @@ def softened(soft: Softness, power: int | None, r: Any, velocity: Any, active: A
     return soft_row(soft.solref, with_power(soft.solimp, power), soft.weight, r, velocity, active, least_time)
 
 
-def _softness(solref: Any, solimp: Any, weight: Any, rows: np.ndarray) -> Softness:
-    ref, imp = (tuple(x[rows, k] for k in range(x.shape[1])) for x in (solref, solimp))
-    return Softness(ref, imp, weight[rows])
-
-
-def _joints(model: Model, plan: Plan) -> JointSoftness:
-    return plan.world.joints or JointSoftness.default(plan.n)
+def softness(solref: Any, solimp: Any, weight: Any) -> Softness:
+    """Of constraints, from arrays over them."""
+    return Softness(split(solref), split(solimp), weight)
 
 
 def soften_limits(power: int | None) -> list[Part]:
@@ -98,12 +94,12 @@ def soften_limits(power: int | None) -> list[Part]:
         rows, sign = plan.limits.T
         column = plan.structure.q_of_row[rows]
         bounds = [x[column[sign == s]] for s, x in ((1, model.limits.lower), (-1, model.limits.upper))]
-        margin = _joints(model, plan).limit_margin[rows]
+        margin = plan.soft_joints.limit_margin[rows]
         return LimitStart(sign.astype(float), library(bounds).concatenate(bounds), margin)
 
     def constants(model: Model, plan: Plan, known: Known) -> SoftLimit:
-        rows, joints = plan.limits[:, 0], _joints(model, plan)
-        own = _softness(joints.limit_solref, joints.limit_solimp, inverse_weights(model).dof, rows)
+        rows, joints = plan.limits[:, 0], plan.soft_joints
+        own = softness(joints.limit_solref[rows], joints.limit_solimp[rows], inverse_weights(model).dof[rows])
         return SoftLimit(*reach(model, plan, known), own)
 
     return [Part(found, turns, reach), Part(soft, turns, constants)]
@@ -120,10 +116,9 @@ def soften_losses(power: int | None) -> Part:
     loop = Loop(step, 2, jax.tree.structure(LOSS), reads=reads, writes=(LIMIT.at(1, "D"), LIMIT.at(1, "ref")))
 
     def constants(model: Model, plan: Plan, known: Known) -> Loss:
-        rows, soft = np.array(plan.has.loss, np.int64), _joints(model, plan)
-        own = _softness(soft.friction_solref, soft.friction_solimp, inverse_weights(model).dof, rows)
-        assert model.friction is not None
-        return Loss(model.friction[rows], own)
+        rows, soft = np.array(plan.has.loss, np.int64), plan.soft_joints
+        own = softness(soft.friction_solref[rows], soft.friction_solimp[rows], inverse_weights(model).dof[rows])
+        return Loss(there(model.friction)[rows], own)
 
     return Part(loop, loss_table, constants)
 

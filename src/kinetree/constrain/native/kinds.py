@@ -115,6 +115,20 @@ class Kind(NamedTuple):
         """w from the values of `now` or `ahead`."""
         return reads[0] if self.keeps else self.residual(known, kept, *self.motions(reads))
 
+    def state(self, known: Any, reads: tuple) -> tuple[tuple, Response]:
+        """The values that a constraint keeps, and its response before the step, from the values of `own` and `now`."""
+        n = len(self.own)
+        kept = reads[:n]
+        return kept, self.response(known, kept, self.w(known, kept, reads[n : n + len(self.now)]))
+
+    def pressing(self, r: Response, kept: tuple, last: Any) -> tuple[tuple, Any]:
+        """Constant force and curvature for a round; in the `last` one the force alone, None where there is none."""
+        g, H = self.constant(r, kept), r.curvature
+        if last is None:
+            return g, H
+        g = tuple(jnp.where(last, f, x) for f, x in zip(r.force, g, strict=True))
+        return g, jax.tree.map(lambda x: jnp.where(last, jnp.zeros_like(x), x), H)
+
     def motions(self, reads: tuple) -> list[Any]:
         """Motions from the values of their slots: of a row, or a tuple of those of several."""
         n = len(self.rows)
@@ -247,16 +261,10 @@ def on_joint(losses: bool) -> Kind:
 
 def load_constraints(kind: Kind, finishes: bool) -> Part:
     """Put curvature and force of the constraints on the tree; in the last round only the force."""
-    n = len(kind.own)
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        kept = reads[:n]
-        r = kind.response(known, kept, kind.w(known, kept, reads[n : n + len(kind.now)]))
-        g, H = kind.constant(r, kept), r.curvature
-        if finishes:
-            last = reads[-1] != 0
-            g = tuple(jnp.where(last, f, x) for f, x in zip(r.force, g, strict=True))
-            H = jax.tree.map(lambda x: jnp.where(last, jnp.zeros_like(x), x), H)
+        kept, r = kind.state(known, reads)
+        g, H = kind.pressing(r, kept, reads[-1] != 0 if finishes else None)
         return (), kind.load(known, kept, H, g), ()
 
     reads = (*kind.own, *kind.now, *((fixed("finishing"),) if finishes else ()))
@@ -318,11 +326,9 @@ def probe_constraints(kind: Kind) -> Part:
 
 def pull_constraints(kind: Kind) -> Part:
     """Put the forces of the constraints on rows and joints."""
-    n = len(kind.own)
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        kept = reads[:n]
-        r = kind.response(known, kept, kind.w(known, kept, reads[n:]))
+        kept, r = kind.state(known, reads)
         return (), kind.pull(known, kept, r.force), ()
 
     reads = (*kind.own, *kind.now)
@@ -335,11 +341,9 @@ FORCE_REPORT = 6  # numbers a point: its force along normal and tangents, its mo
 
 def report_contact_forces(kind: Kind, dim: int, array: int) -> Part:
     """Output the forces of contacts on their second bodies; zero for inactive ones."""
-    n = len(kind.own)
 
     def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        kept = reads[:n]
-        r = kind.response(known, kept, kind.w(known, kept, reads[n:]))
+        kept, r = kind.state(known, reads)
         zero = jnp.zeros_like(kept[2])
         acts = kept[2] != 0
         return (), (), (*(jnp.where(acts, f, zero) for f in r.force), *(zero,) * (FORCE_REPORT - dim))

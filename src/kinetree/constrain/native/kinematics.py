@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.dynamics.elements.articulated import base_acceleration, own_bias
 from kinetree.lanes import Lane, Loop, Slots
 from kinetree.model import Axis, Model, Placement, place
@@ -265,8 +266,7 @@ def bias(damped: bool) -> Part:
     def constants(model: Model, plan: Plan, known: Known) -> Any:
         if not damped:
             return ()
-        assert model.passive is not None
-        return model.passive.damping[without_roots(plan, plan.outward_rows)[::-1]]
+        return there(model.passive).damping[without_roots(plan, plan.outward_rows)[::-1]]
 
     return Part(loop, turns, constants)
 

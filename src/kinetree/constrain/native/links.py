@@ -40,6 +40,17 @@ def carrying(parent: np.ndarray, rows: set[int]) -> list[int]:
     return sorted(found, reverse=True)
 
 
+def fill_in(filled: list[set[int]]) -> list[list[int]]:
+    """The rows below each pivot, for the columns that each row has, to which elimination adds others."""
+    every: list[list[int]] = []
+    for k in range(len(filled)):
+        below = [j for j in range(k + 1, len(filled)) if k in filled[j]]
+        for a, j in enumerate(below):
+            filled[j] |= set(below[: a + 1])
+        every.append(below)
+    return every
+
+
 def in_groups(touches: list[LinkTouch]) -> list[LinkTouch]:
     """The rows of each group of links."""
     groups = [touches[k : k + WIDTH] for k in range(0, len(touches), WIDTH)]
@@ -96,11 +107,8 @@ class Links:
         for k, i in self._v:
             self._support[k].add(i)
         filled = [{j for j in range(k + 1) if self._support[k] & self._support[j]} | {k} for k in range(count)]
-        for k in range(count):
-            below = [j for j in range(k + 1, count) if k in filled[j]]
-            for a, j in enumerate(below):
-                filled[j] |= set(below[: a + 1])
-                self._eliminations += [(k, i, j) for i in below[: a + 1]]
+        for k, below in enumerate(fill_in(filled)):
+            self._eliminations += [(k, i, j) for a, j in enumerate(below) for i in below[: a + 1]]
         for k, own in enumerate(filled):
             self._k |= {(k, j): at + n * BLOCK.size for n, j in enumerate(sorted(own))}
             at += len(own) * BLOCK.size

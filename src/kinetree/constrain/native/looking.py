@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.collide import Geom, collider
 from kinetree.lanes import Loop
 from kinetree.model import Model
@@ -36,8 +37,7 @@ def placed_shapes(crowded: bool) -> list[Part]:
 
     def shapes(plan: Plan, move: bool) -> tuple[np.ndarray, np.ndarray, list[int]]:
         """Numbers of shapes, rows that carry them, and first slots."""
-        assert plan.world.scene is not None
-        rows = plan.structure.rows_of(plan.world.scene.layout.bodies)
+        rows = plan.structure.rows_of(there(plan.world.scene).layout.bodies)
         numbers = np.array([i for i in plan.shape_slots if (rows[i] >= 0) == move], np.int64)
         return numbers, rows[numbers], [plan.shape_slots[int(i)] for i in numbers]
 
@@ -97,9 +97,8 @@ def near_tests(kinds: tuple[str, str], moving: int, single: bool, crowded: bool)
 
     def constants(test: Test, model: Model, plan: Plan, known: Known) -> tuple:
         meeting = pair_constants(kinds, moving, False)(model, plan, known)
-        assert plan.world.scene is not None
         pairs = [plan.pairs[k] for k in plan.members(kinds, moving)]
-        bounds = bounds_of(kinds, plan.world.scene.shapes, pairs, meeting.reach)
+        bounds = bounds_of(kinds, there(plan.world.scene).shapes, pairs, meeting.reach)
         sizes = meeting.static.size, meeting.moving.size
         needed, bounds = test.needs(sizes if moving else sizes[::-1], bounds)
         return needed if many else meeting, bounds

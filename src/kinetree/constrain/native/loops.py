@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree._arrays import library
+from kinetree._arrays import library, there
 from kinetree.dynamics.loops.held import LINEAR, LoopEnd, following_row, held_rows, wanted_of
 from kinetree.dynamics.loops.rows import row_layout
 from kinetree.lanes import Lane, Loop, Slots
@@ -25,7 +25,8 @@ from .loop_plan import FOLLOWING3, HELD3, LoopKind, blocks_of
 from .memory import NOTHING, NUMBER, PLACEMENT, ROW, fixed
 from .parts import Known, Part, copy, fill, table
 from .plan import Plan
-from .string_lengths import number, split
+from .string_lengths import number
+from .tables import split
 
 PROXIMAL_POWER = 2 / 3  # of the machine epsilon: M, against a row that moves freely
 PROXIMAL_TURNS = 2  # after the first; with M of 4e-11 (float64), 2e-5 (float32) of a row's own
@@ -156,9 +157,7 @@ def follower_rows() -> Part:
         return table(plan.q + columns[one], plan.q + columns[two], plan.row(one), plan.row(two), *slots)
 
     def constants(model: Model, plan: Plan, known: Known) -> Polynomial:
-        assert model.loops is not None
-        equal = model.loops.joints
-        assert equal is not None
+        equal = there(there(model.loops).joints)
         follows = (np.array(equal.rows2) >= 0).astype(float)
         c = split(equal.coefficients)
         return Polynomial((c[0], *(x * follows for x in c[1:])), equal.reference1, equal.reference2, follows)
@@ -189,8 +188,7 @@ def set_stiffness() -> Part:
     loop = Loop(lambda known, *_: ((known,), (), ()), 2, jax.tree.structure(THREE), writes=(GROUP.at(0, "stiff"),))
 
     def constants(model: Model, plan: Plan, known: Known) -> tuple:
-        assert model.loops is not None
-        return _three(plan.rigid.spread(np.ones(model.loops.n_rows), np))
+        return _three(plan.rigid.spread(np.ones(there(model.loops).n_rows), np))
 
     return Part(loop, _groups, constants)
 
@@ -236,8 +234,7 @@ def spread_follower_entries() -> list[Part]:
 
 def _proximal(model: Model, plan: Plan, known: Known) -> np.ndarray:
     """(blocks, 3): M, a small part of the diagonal entry of a free row."""
-    loops = model.loops
-    assert loops is not None
+    loops = there(model.loops)
     weights, lay = inverse_weights(model), row_layout(loops)
     xp = library(weights.body, weights.dof)
     total = xp.zeros(0)

@@ -6,11 +6,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.collide import collider
 from kinetree.model import Actuators, Model, Structure, World
 from kinetree.model.actuators import Wiring
 from kinetree.model.coupling import Coupling
-from kinetree.model.world import BOTH, Pair
+from kinetree.model.world import BOTH, JointSoftness, Pair
 from kinetree.tree.mirror import mirrored
 
 from ..joint_groups import Present, present
@@ -291,6 +292,11 @@ class Plan:
         both = [(r, 1) for r in self.has.lower] + [(r, -1) for r in self.has.upper]
         return np.array(both, np.int64).reshape(-1, 2)
 
+    @cached_property
+    def soft_joints(self) -> JointSoftness:
+        """How soft limits and friction losses of joints are."""
+        return self.world.joints or JointSoftness.default(self.n)
+
     @property
     def loss(self) -> Any:
         """First slots of friction losses."""
@@ -298,8 +304,7 @@ class Plan:
 
     def kinds(self, pair: Pair) -> tuple[str, str]:
         """Kinds of the two shapes of a pair."""
-        assert self.world.scene is not None
-        kinds = self.world.scene.layout.kinds
+        kinds = there(self.world.scene).layout.kinds
         return kinds[pair.first], kinds[pair.second]
 
     @property
@@ -376,10 +381,9 @@ class Plan:
 
     def rows_of_pair(self, numbers: Any, which: int) -> np.ndarray:
         """The rows that carry the first (0) or second (1) shapes of pairs; the moving shape's row if only one moves."""
-        assert self.world.scene is not None
         first, second, moving, _ = (x[np.asarray(numbers, np.int64)] for x in self.pair_facts)
         shape = np.where(np.where(moving == BOTH, which, moving) == 0, first, second)
-        bodies = np.array(self.world.scene.layout.bodies, np.int64)
+        bodies = np.array(there(self.world.scene).layout.bodies, np.int64)
         return self.structure.row_of_body[bodies[shape]].astype(np.int64)
 
     def all_points(self) -> tuple[np.ndarray, np.ndarray]:

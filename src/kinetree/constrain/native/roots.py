@@ -8,6 +8,7 @@ inward ends with one solve with its articulated inertia, and the sweep outward b
 import jax
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.lanes import Loop, Slots
 from kinetree.model import Model, Placement
 from kinetree.model.coordinates import X_FRAME
@@ -72,8 +73,7 @@ def bias(damped: bool) -> Part:
     def constants(model: Model, plan: Plan, known: Known) -> tuple:
         if not damped:
             return ()
-        assert model.passive is not None
-        return tuple(model.passive.damping[plan.roots[:, None] + np.arange(ROWS)].T)
+        return tuple(there(model.passive).damping[plan.roots[:, None] + np.arange(ROWS)].T)
 
     return Part(Loop(step, 2, structure, reads=reads, writes=rows_apart(0, "b", ROWS)), _turns, constants)
 

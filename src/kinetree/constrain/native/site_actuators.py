@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.actuate.sites import by_crank, on_sites
 from kinetree.dynamics.tendons.paths import ancestors
 from kinetree.lanes import Loop
@@ -22,7 +23,7 @@ from .drive_plan import DriveGroup
 from .memory import PLACEMENT, ROW, ZERO3
 from .parts import Known, Part, table
 from .string_actuators import periods
-from .string_lengths import split
+from .tables import split
 
 
 class Frame(NamedTuple):
@@ -103,8 +104,7 @@ def driving(drive: DriveGroup, implicit: bool) -> Part:
         return table(*columns, *ActuatorSlots.table(plan, at))
 
     def constants(model: Model, plan: Any, known: Known) -> Frame:
-        a = model.actuators
-        assert a is not None
+        a = there(model.actuators)
         numbers = wires(plan, drive).number
         both = bodies(plan, numbers)
         crank = np.array([plan.actuators.wiring.targets[k].kind == "crank" for k in numbers], bool)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.dynamics.tendons.wrapping import around, unit
 from kinetree.lanes import Loop, Slots
 from kinetree.model import Model, Placement
@@ -20,19 +21,18 @@ from .memory import NUMBER, PLACEMENT, ROW, ZERO3, fixed
 from .parts import Known, Part, fill, table
 from .plan import Plan
 from .span_plan import LINE, SPOT, WAY, Spans, WrapKind
-from .string_lengths import number, split
+from .string_lengths import number
 from .string_plan import STRING
+from .tables import split
 
 
 def spans_of(plan: Plan) -> Spans:
     """The spans of a plan with spatial tendons."""
-    assert plan.strings.spans is not None
-    return plan.strings.spans
+    return there(plan.strings.spans)
 
 
 def _tendons(plan: Plan) -> Tendons:
-    assert plan.world.tendons is not None
-    return plan.world.tendons
+    return there(plan.world.tendons)
 
 
 def _carriers(plan: Plan, rows: Any) -> list[np.ndarray]:

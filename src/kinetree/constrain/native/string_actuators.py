@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree._arrays import library
+from kinetree._arrays import library, there
 from kinetree.actuate.force import is_full
 from kinetree.lanes import Loop, Slots
 from kinetree.model import Model
@@ -18,8 +18,8 @@ from .kinematics import at_q
 from .memory import NUMBER, fixed
 from .parts import Known, Part, fill, table
 from .plan import Plan
-from .string_lengths import split
 from .string_plan import STRING
+from .tables import split
 
 
 def ball_lengths(is_free: bool) -> Part:
@@ -78,16 +78,14 @@ def _strings(plan: Any, numbers: np.ndarray) -> np.ndarray:
 
 def _gears(model: Model, plan: Any, numbers: np.ndarray) -> Any:
     """Gears of tendons; entries of balls and free joints have their gears in them."""
-    assert model.actuators is not None
     strung = np.array([plan.actuators.wiring.targets[k].kind == "tendon" for k in numbers], bool)
-    gear = model.actuators.gear[numbers, 0]
+    gear = there(model.actuators).gear[numbers, 0]
     return library(gear).where(strung, gear, 1.0)
 
 
 def periods(model: Model, numbers: np.ndarray, on_ball: np.ndarray, on_site: np.ndarray) -> Any:
     """Periods of setpoints that are turns; 0 for others (`nearest_setpoint` in actuate/force.py)."""
-    a = model.actuators
-    assert a is not None
+    a = there(model.actuators)
     xp = library(a.gear, a.gain, a.bias)
     gear = a.gear[numbers]
     axis = xp.where(on_site[:, None], gear[:, 3:], gear[:, :3])
@@ -161,13 +159,12 @@ def share_range(implicit: bool) -> list[Part]:
 
     def constants(model: Model, plan: Any, known: Known) -> tuple:
         strings, numbers = plan.strings.motors
-        assert model.actuators is not None
         tendons = plan.world.tendons
         strung = strings < plan.strings.n_tendons
         bounds = np.tile([-np.inf, np.inf], (1, 1)) if tendons is None else tendons.pull.force_range
         own = bounds[np.where(strung, strings, 0)]
         own = [library(own).where(strung, own[:, k], x) for k, x in enumerate((-np.inf, np.inf))]
-        return _gears(model, plan, numbers), split(model.actuators.force_range[numbers]), tuple(own)
+        return _gears(model, plan, numbers), split(there(model.actuators).force_range[numbers]), tuple(own)
 
     return [Part(loop, turns, constants), *([Part(held, turns, constants)] if implicit else [])]
 

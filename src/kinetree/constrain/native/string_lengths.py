@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import there
 from kinetree.lanes import Loop, Slots
 from kinetree.model import Model
 from kinetree.spatial import Quaternion, Vec3
@@ -17,16 +18,12 @@ from .memory import NOTHING, NUMBER, ROW, ZERO3
 from .parts import Known, Part, copy, fill, table
 from .plan import Plan
 from .string_plan import STRING
+from .tables import split
 
 
 def number(column: int) -> Slots:
     """One slot."""
     return Slots(column, 0, NUMBER)
-
-
-def split(x: Any) -> tuple:
-    """Columns of an array."""
-    return tuple(x[:, k] for k in range(x.shape[1]))
 
 
 def clear_lengths() -> Part:
@@ -87,8 +84,7 @@ def follower_lengths() -> Part:
         return table(s.string(s.follows.strings), s.entry(s.follows.strings), q[:, 0], q[:, 1])
 
     def constants(model: Model, plan: Plan, known: Known) -> tuple:
-        e = plan.strings.joints
-        assert e is not None
+        e = there(plan.strings.joints)
         on = (np.array(e.rows2) >= 0).astype(float)
         return split(e.coefficients), (e.reference1, e.reference2), on
 
@@ -146,8 +142,7 @@ def tied_tendons() -> list[Part]:
     loop = Loop(step, 3, jax.tree.structure(((0.0,) * 5, (0.0, 0.0))), reads=both, writes=own)
 
     def ends(plan: Plan) -> np.ndarray:
-        e = plan.strings.tied
-        assert e is not None
+        e = there(plan.strings.tied)
         return np.array([e.tendons1, e.tendons2], np.int64)[:, plan.strings.pairs.members]
 
     def turns(plan: Plan) -> np.ndarray:

@@ -11,19 +11,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree._arrays import library
+from kinetree._arrays import library, there
 from kinetree.lanes import Loop
 from kinetree.model import Model
-from kinetree.model.world import JointSoftness
 
 from ..cones import Response, dry, hold, one_sided
 from ..weights import inverse_weights
-from .joints import BOUND, LOSS, Loss, SoftLimit, Softness, softened
+from .joints import BOUND, LOSS, Loss, SoftLimit, softened, softness
 from .kinds import Kind, of_one_number
 from .memory import LIMIT, NOTHING, ROW, Norms, fixed, total
 from .parts import Known, Part, copy, fill, table
 from .plan import Plan
-from .string_lengths import number, split
+from .string_lengths import number
 from .string_plan import STRING
 
 # -- pushes -----------------------------------------------------------------------------------------------------------
@@ -59,8 +58,7 @@ def springs_and_dampers() -> list[Part]:
     loop = Loop(step, 1, jax.tree.structure((0.0,) * 5), reads=reads, writes=(STRING.at(0, "push"),))
 
     def constants(model: Model, plan: Plan, known: Known) -> tuple:
-        assert plan.world.tendons is not None
-        pull = plan.world.tendons.pull
+        pull = there(plan.world.tendons).pull
         return pull.stiffness, pull.damping, pull.armature, pull.slack[:, 0], pull.slack[:, 1]
 
     return [
@@ -70,10 +68,6 @@ def springs_and_dampers() -> list[Part]:
 
 
 # -- constraints ------------------------------------------------------------------------------------------------------
-
-
-def _softness(solref: Any, solimp: Any, weight: Any) -> Softness:
-    return Softness(split(solref), split(solimp), weight)
 
 
 def _joined(*parts: Any) -> Any:
@@ -92,14 +86,13 @@ def _limit_constants(model: Model, plan: Plan, known: Known) -> SoftLimit:
     tendons, balls = members[:count], members[count:]
     parts, bounds, margins = [], [], []
     if count:
-        assert plan.world.tendons is not None
-        pull = plan.world.tendons.pull
-        parts.append(_softness(pull.limit_solref[tendons], pull.limit_solimp[tendons], weights.tendon[tendons]))
+        pull = there(plan.world.tendons).pull
+        parts.append(softness(pull.limit_solref[tendons], pull.limit_solimp[tendons], weights.tendon[tendons]))
         bounds.append(pull.range[tendons, (sign[:count] < 0).astype(int)])
         margins.append(pull.margin[tendons])
     if len(balls):
-        soft = plan.world.joints or JointSoftness.default(plan.n)
-        parts.append(_softness(soft.limit_solref[balls], soft.limit_solimp[balls], weights.dof[balls]))
+        soft = plan.soft_joints
+        parts.append(softness(soft.limit_solref[balls], soft.limit_solimp[balls], weights.dof[balls]))
         bounds.append(-soft.ball_limit[balls])
         margins.append(soft.limit_margin[balls])
     whole = _joined(*zip(bounds, margins, parts, strict=True))
@@ -110,15 +103,13 @@ def _loss_constants(model: Model, plan: Plan, known: Known) -> Loss:
     weights, parts = inverse_weights(model), []
     own, rows = np.array(plan.has.tendon_loss, np.int64), plan.strings.slides.members
     if len(own):
-        assert plan.world.tendons is not None
-        pull = plan.world.tendons.pull
-        soft = _softness(pull.friction_solref[own], pull.friction_solimp[own], weights.tendon[own])
+        pull = there(plan.world.tendons).pull
+        soft = softness(pull.friction_solref[own], pull.friction_solimp[own], weights.tendon[own])
         parts.append(Loss(pull.friction[own], soft))
     if len(rows):
-        joints = plan.world.joints or JointSoftness.default(plan.n)
-        soft = _softness(joints.friction_solref[rows], joints.friction_solimp[rows], weights.dof[rows])
-        assert model.friction is not None
-        parts.append(Loss(model.friction[rows], soft))
+        joints = plan.soft_joints
+        soft = softness(joints.friction_solref[rows], joints.friction_solimp[rows], weights.dof[rows])
+        parts.append(Loss(there(model.friction)[rows], soft))
     return _joined(*parts)
 
 
@@ -128,14 +119,13 @@ def _hold_constants(model: Model, plan: Plan, known: Known) -> SoftLimit:
     if s.joints is not None:
         one, two = np.array(s.joints.rows1, np.int64), np.array(s.joints.rows2, np.int64)
         weight = weights.dof[one] + (two >= 0) * weights.dof[np.maximum(two, 0)]
-        parts.append(_softness(s.joints.solref, s.joints.solimp, weight))
+        parts.append(softness(s.joints.solref, s.joints.solimp, weight))
         bounds.append(np.zeros(len(one)))
     if s.tied is not None:
-        assert plan.world.tendons is not None
         one, two = np.array(s.tied.tendons1, np.int64), np.array(s.tied.tendons2, np.int64)
         weight = weights.tendon[one] + (two >= 0) * weights.tendon[np.maximum(two, 0)]
-        parts.append(_softness(s.tied.solref, s.tied.solimp, weight))
-        bounds.append((two < 0) * (plan.world.tendons.start[one] + s.tied.coefficients[:, 0]))
+        parts.append(softness(s.tied.solref, s.tied.solimp, weight))
+        bounds.append((two < 0) * (there(plan.world.tendons).start[one] + s.tied.coefficients[:, 0]))
     bound, soft = _joined(*zip(bounds, parts, strict=True))
     return SoftLimit(np.ones(len(bound)), bound, np.zeros(len(bound)), soft)
 
@@ -218,8 +208,7 @@ def _resistance(model: Model, plan: Plan, known: Known) -> tuple:
     rigid = np.isin(s.linked, s.mimics.strings).astype(float)
     if not len(s.resists.strings):
         return rigid, 0.0
-    assert plan.world.tendons is not None
-    pull, at = plan.world.tendons.pull, np.searchsorted(s.linked, s.resists.strings)
+    pull, at = there(plan.world.tendons).pull, np.searchsorted(s.linked, s.resists.strings)
 
     def spread_out(values: Any) -> Any:
         if isinstance(values, jax.Array):

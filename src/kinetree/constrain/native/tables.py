@@ -11,6 +11,11 @@ def table(*columns: Any) -> np.ndarray:
     return np.ascontiguousarray(np.stack(wide, -1).astype(np.int32))
 
 
+def split(x: Any) -> tuple:
+    """Columns of an array."""
+    return tuple(x[:, k] for k in range(x.shape[1]))
+
+
 class SlotBlocks(NamedTuple):
     """Blocks of one size in the memory of a world, one after the other. Called with numbers, it gives first slots."""
 

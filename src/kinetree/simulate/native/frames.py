@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinetree._arrays import flattened
+from kinetree._arrays import flattened, there
 from kinetree.lanes.target import compiled
 from kinetree.model import State
 
@@ -42,8 +42,7 @@ def rolled(stepper: Stepper, state: State, ctrl: Any, f_ext: Any, steps: int, su
         steps, substeps: how many.
     """
     lanes, dtype, names = len(state.q), state.q.dtype, stepper.variant.inputs
-    code = compiled(stepper.program(lanes * steps * substeps), dtype.name)
-    assert code is not None
+    code = there(compiled(stepper.program(lanes * steps * substeps), dtype.name))
     size = max(1, MAX_PIECE_BYTES // max(1, lanes * stepper.width * dtype.itemsize))
     first = stepper.inputs(state, None, None)
     constants = stepper.constants_for(substeps, dtype)
