@@ -15,7 +15,6 @@ import pytest
 import kinetree as kt
 from kinetree.lanes import Lane, Loop, Program, Repeat, Slots, written_out
 from kinetree.lanes.cpu.compiled import CompiledProgram
-from kinetree.lanes.cuda.exchange import EXCHANGE
 from kinetree.lanes.cuda.ptx import LAYOUT, Access, ptx
 from kinetree.lanes.cuda.sequence import sequence_ptx, sequence_text
 from kinetree.lanes.cuda.tile import WARP
@@ -25,6 +24,7 @@ from kinetree.simulate.native.choose import stepper_for
 from kinetree.simulate.native.step import program_of
 from tests.lanes.assembler import NEEDED, assemble
 
+EXCHANGE = "llvm.nvvm.shfl.sync.idx.i32"
 NUMBER, NOTHING = jax.tree.structure(0.0), jax.tree.structure(())
 
 # Two threads meet here: each leaves its number and waits for the other's. They leave them in two places by turns, so

@@ -24,10 +24,8 @@ from .directly import directly
 from .forward_dynamics import at_once, forward_dynamics
 from .inverse_dynamics import inverse_dynamics
 from .schedules import tuning
-from .schedules.choose import call_of, choose_derivatives, note
+from .schedules.choose import Call, Choice, call_of, choose_derivatives, note
 from .schedules.lane_algorithm import LaneAlgorithm
-
-INSTEAD = "jax.jvp and jax.vjp, for products with them"
 
 
 @partial(jax.jit, static_argnums=0)
@@ -70,6 +68,35 @@ def _one_after_the_other(
     return call
 
 
+def _matrices(
+    name: str,
+    function: Callable,
+    closed: Callable,
+    way: Callable[[Call], Choice],
+    copies: int,
+    model: Model,
+    **given: Any,
+) -> Matrices:
+    """The matrices of a function of (model, q, qd, x, f_ext): by `closed`, or by directions."""
+
+    def compute(q: Any, qd: Any, x: Any, f_ext: Any) -> Matrices:
+        what = f"derivatives of {name.replace('_', ' ')}"
+        require_matrices(
+            what, q, model.nv, model.nv, copies=copies, instead="jax.jvp and jax.vjp, for products with them"
+        )
+        choice = way(call_of(model, (q, qd, x), f_ext))
+        note(f"{name}_derivatives", choice)
+        if choice.way == "directions":
+            return _by_directions(function, model, q, qd, x, f_ext)
+        return closed(model, q, qd, x, f_ext)
+
+    return evaluate_for(model, compute, **given)
+
+
+def _at_accelerations(model: Model, q: Any, qd: Any, tau: Any, f_ext: Any) -> Matrices:
+    return of_forward(model, q, qd, forward_dynamics(model, q, qd, tau, f_ext), f_ext)
+
+
 @directly(_inverse_at_once)
 def inverse_dynamics_derivatives(
     model: Model,
@@ -91,16 +118,8 @@ def inverse_dynamics_derivatives(
 
     Reference: Singh, Russo and Wensing 2022.
     """
-
-    def compute(q: Any, qd: Any, qdd: Any, f_ext: Any) -> Matrices:
-        require_matrices("derivatives of inverse dynamics", q, model.nv, model.nv, copies=6, instead=INSTEAD)
-        choice = choose_derivatives(call_of(model, (q, qd, qdd), f_ext))
-        note("inverse_dynamics_derivatives", choice)
-        if choice.way == "directions":
-            return _by_directions(inverse_dynamics, model, q, qd, qdd, f_ext)
-        return of_inverse(model, q, qd, qdd, f_ext)
-
-    return evaluate_for(model, compute, q=q, qd=qd, qdd=qdd, f_ext=f_ext)
+    given = {"q": q, "qd": qd, "qdd": qdd, "f_ext": f_ext}
+    return _matrices("inverse_dynamics", inverse_dynamics, of_inverse, choose_derivatives, 6, model, **given)
 
 
 @directly(_forward_at_once, builtin=_one_after_the_other)
@@ -124,13 +143,5 @@ def forward_dynamics_derivatives(
 
     Reference: Singh, Russo and Wensing 2022.
     """
-
-    def compute(q: Any, qd: Any, tau: Any, f_ext: Any) -> Matrices:
-        require_matrices("derivatives of forward dynamics", q, model.nv, model.nv, copies=10, instead=INSTEAD)
-        choice = forward_way(call_of(model, (q, qd, tau), f_ext))
-        note("forward_dynamics_derivatives", choice)
-        if choice.way == "directions":
-            return _by_directions(forward_dynamics, model, q, qd, tau, f_ext)
-        return of_forward(model, q, qd, forward_dynamics(model, q, qd, tau, f_ext), f_ext)
-
-    return evaluate_for(model, compute, q=q, qd=qd, tau=tau, f_ext=f_ext)
+    given = {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext}
+    return _matrices("forward_dynamics", forward_dynamics, _at_accelerations, forward_way, 10, model, **given)

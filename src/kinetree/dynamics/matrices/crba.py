@@ -4,6 +4,7 @@ In lanes each row's momentum is carried up through its ancestors. In the other s
 the mask of ancestors.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -13,20 +14,18 @@ import numpy as np
 from kinetree.lanes.pairs.pairs import ABOVE, BELOW, ON, Case, Pairs, all_pairs, each_pair
 from kinetree.model import Model, Placement
 from kinetree.model.memory import require_matrices
-from kinetree.spatial import Inertia
 from kinetree.tree import Layout, Tree, arrange, layout, outward, pick
-from kinetree.tree.fix import inward_visits
 from kinetree.tree.stages import Stages
 
-from ..algorithms.crba import CRBA, FACTORS, Factors, compose
+from ..algorithms.crba import CRBA, FACTORS, Factors
 from ..recursion import Row
 from ..schedules.arranged import Arranged
 from ..schedules.choose import IN_ORDER, call_of, choose_mass_matrix, note, walks_all_entries
 from ..schedules.lane_algorithm import LaneAlgorithm
 from ..schedules.lane_rows import kind_of
 from ..schedules.lanes import lane_program_of
-from ..schedules.layouts import over_layout
-from ..schedules.operators import inward_operator, outward_operator
+from ..schedules.layouts import over_layout, run_passes
+from ..schedules.operators import outward_operator
 from ..schedules.staged import by_stages, one_at_a_time, row_coordinates, staged
 from ..schedules.stages import CellPlan, over_stages
 from .packed import unpack
@@ -61,11 +60,12 @@ ENTRIES = Pairs(  # entries of H, as a function of two rows
 )
 
 
+DIAGONAL = replace(CRBA, name="crba_diagonal", passes=CRBA.passes[:1])
+
+
 def mass_diagonal(laid: Layout, at: Arranged) -> Any:
     """S · Iᶜ S and the armature, by position: the diagonal of H."""
-    row = Row(at=at.placed.transform, axis=at.rows.axis, armature=at.rows.armature, own=at.rows.inertia)
-    outer, _ = inward_visits(inward_operator(CRBA.passes[0]), laid, row, Inertia.zero_like(at.gravity.x))
-    return compose(row, row.own + outer)[1]["H"]
+    return run_passes(DIAGONAL, laid, None, at, {})["H"]
 
 
 def _roots(tree: Tree) -> Any:

@@ -9,8 +9,6 @@ from ..program.sequence import Run, Sequenced
 from .masks import ValueWriter
 from .ptx import Assembly, global_thread
 
-EXCHANGE = "llvm.nvvm.shfl.sync.idx.i32"
-
 
 def threads_of_lane(assembly: Assembly) -> int:
     """How many threads a kernel has for a lane: 2 if its text has an exchange, as folded programs have."""
@@ -91,17 +89,7 @@ class PairWriter(ValueWriter):
 
     def _from(self, value: str, source: str) -> str:
         """A value of another thread."""
-        to, count = self.to, self.size // 4
-        if self.literal(value):
-            return value
-        to.declare(f"i32 @{EXCHANGE}(i32, i32, i32, i32)")
-        parts = to.op(f"bitcast {to.real} {value} to <{count} x i32>")
-        found = "poison"
-        for j in range(count):
-            part = to.op(f"extractelement <{count} x i32> {parts}, i32 {j}")
-            part = to.op(f"call i32 @{EXCHANGE}(i32 {self._pair}, i32 {part}, i32 {source}, i32 31)")
-            found = to.op(f"insertelement <{count} x i32> {found}, i32 {part}, i32 {j}")
-        return to.op(f"bitcast <{count} x i32> {found} to {to.real}")
+        return value if self.literal(value) else self.shuffled("idx", self._pair, value, f"i32 {source}, i32 31")
 
     def owned(self, new: str, old: str, side: int | str) -> str:
         """The new value if this thread has that side or both have it; else the old value."""

@@ -32,21 +32,23 @@ MAX_ARGUMENTS_BYTES = 4096  # bytes of all arguments of a kernel, before version
 CHIPS = (90, 89, 86, 80)  # newer chips run the text of these; older ones have no asynchronous copy to shared memory
 
 
+def _registers(to: Text, *names: str) -> list[str]:
+    """Special registers of a thread."""
+    calls = [f"i32 @llvm.nvvm.read.ptx.sreg.{name}()" for name in names]
+    for call in calls:
+        to.declare(call)
+    return [to.op(f"zext i32 {to.op(f'call {call}')} to i64") for call in calls]
+
+
 def global_thread(to: Text) -> tuple[str, str]:
     """The number of this thread in the grid, and in its block."""
-    registers = [f"i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in ("tid.x", "ctaid.x", "ntid.x")]
-    for r in registers:
-        to.declare(r)
-    thread, block, size = (to.op(f"zext i32 {to.op(f'call {r}')} to i64") for r in registers)
+    thread, block, size = _registers(to, "tid.x", "ctaid.x", "ntid.x")
     return to.op(f"add i64 {to.op(f'mul i64 {block}, {size}')}, {thread}"), thread
 
 
 def threads_of_grid(to: Text) -> str:
     """The number of threads in the grid."""
-    registers = [f"i32 @llvm.nvvm.read.ptx.sreg.{r}()" for r in ("nctaid.x", "ntid.x")]
-    for r in registers:
-        to.declare(r)
-    blocks, size = (to.op(f"zext i32 {to.op(f'call {r}')} to i64") for r in registers)
+    blocks, size = _registers(to, "nctaid.x", "ntid.x")
     return to.op(f"mul i64 {blocks}, {size}")
 
 
@@ -99,6 +101,17 @@ class CudaWriter(LoopWriter):
     def end(self) -> None:
         """Write the end of the kernel."""
         self.to.end()
+
+    def shuffled(self, how: str, before: str, value: str, after: str) -> str:
+        """A value of another thread of the warp, by a shuffle with these arguments before and after the value."""
+        to, count = self.to, self.size // 4
+        to.declare(f"i32 @llvm.nvvm.shfl.sync.{how}.i32(i32, i32, i32, i32)")
+        parts, found = to.op(f"bitcast {to.real} {value} to <{count} x i32>"), "poison"
+        for j in range(count):
+            part = to.op(f"extractelement <{count} x i32> {parts}, i32 {j}")
+            part = to.op(f"call i32 @llvm.nvvm.shfl.sync.{how}.i32(i32 {before}, i32 {part}, {after})")
+            found = to.op(f"insertelement <{count} x i32> {found}, i32 {part}, i32 {j}")
+        return to.op(f"bitcast <{count} x i32> {found} to {to.real}")
 
     def _load(self, kind: str, base: str, index: str | int, extra: str = "") -> str:
         place = self.to.op(f"getelementptr {kind}, {GLOBAL} {base}, i64 {index}")

@@ -290,17 +290,7 @@ class TeamKernel(CudaWriter):
 
     def _of_partner(self, value: str, step: int) -> str:
         """The value of the member whose number differs in one bit."""
-        to = self.to
-        to.declare("i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)")
-        count = self.size // 4
-        parts = to.op(f"bitcast {to.real} {value} to <{count} x i32>")
-        found = "poison"
-        for j in range(count):
-            part = to.op(f"extractelement <{count} x i32> {parts}, i32 {j}")
-            given = f"i32 {ALL}, i32 {part}, i32 {step}, i32 {WARP - 1}"
-            part = to.op(f"call i32 @llvm.nvvm.shfl.sync.bfly.i32({given})")
-            found = to.op(f"insertelement <{count} x i32> {found}, i32 {part}, i32 {j}")
-        return to.op(f"bitcast <{count} x i32> {found} to {to.real}")
+        return self.shuffled("bfly", str(ALL), value, f"i32 {step}, i32 {WARP - 1}")
 
 
 def team_text(program: Program, dtype: Any, size: int) -> str:

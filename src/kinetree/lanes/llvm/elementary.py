@@ -38,13 +38,6 @@ def _parts(to: Any, x: Fraction) -> tuple[str, str]:
     return to.number(high), to.number(float(x - Fraction(high)))
 
 
-def _series(to: Any, z: str, coefficients: list[float]) -> str:
-    result = to.number(coefficients[-1])
-    for c in coefficients[-2::-1]:
-        result = to.fma(result, z, to.number(c))
-    return result
-
-
 def _select(to: Any, truth: str, then: str, otherwise: str) -> str:
     return to.op(f"select {to.truth} {truth}, {to.real} {then}, {to.real} {otherwise}")
 
@@ -72,7 +65,7 @@ def _exp(to: Any, x: str, small: str = "") -> str:
     r = to.fma(turns, low, to.fma(turns, high, x))
     if small:
         r = to.arithmetic("fadd", r, small)
-    power = _series(to, r, [1 / factorial(n) for n in range(EXP_TERMS[to.bits])])
+    power = to.series(r, [1 / factorial(n) for n in range(EXP_TERMS[to.bits])])
     k = to.op(f"sub {to.integer} {_bits(to, shifted)}, {_bits(to, rounding)}")
     half = to.op(f"ashr {to.integer} {k}, {to.whole(1)}")
     # two factors, since 2^k alone may overflow or underflow
@@ -103,7 +96,7 @@ def _log(to: Any, x: str) -> tuple[str, str]:
     left = to.fma(to.negative(s), d_low, to.fma(to.negative(s), d, f))
     s_low = to.arithmetic("fdiv", left, d)
     z = to.arithmetic("fmul", s, s)
-    series = _series(to, z, [1 / (2 * n + 1) for n in range(1, LOG_TERMS[to.bits])])
+    series = to.series(z, [1 / (2 * n + 1) for n in range(1, LOG_TERMS[to.bits])])
     low = to.fma(to.arithmetic("fmul", s, z), series, s_low)
     low = to.arithmetic("fadd", low, low)
     high = to.arithmetic("fadd", s, s)
@@ -192,7 +185,7 @@ def arctan2(to: Any, y: str, x: str) -> str:
     known = [_select(to, end, b, _select(to, middle, a, zero)) for a, b in zip(half, quarter, strict=True)]
     t = to.arithmetic("fdiv", to.fma(to.negative(centre), large, small), to.fma(centre, small, large))
     z = to.arithmetic("fmul", t, t)
-    series = _series(to, z, [(-1) ** n / (2 * n + 1) for n in range(1, ARCTAN_TERMS[to.bits])])
+    series = to.series(z, [(-1) ** n / (2 * n + 1) for n in range(1, ARCTAN_TERMS[to.bits])])
     rest = to.arithmetic("fadd", to.fma(to.arithmetic("fmul", t, z), series, known[1]), t)
     angle = to.arithmetic("fadd", known[0], rest)
     # to the octant

@@ -8,7 +8,7 @@ hinge. Loops and arrays within a step are in alone.py.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -218,6 +218,14 @@ class Emitter(Text):
         if any(self._literals.get(x) in (0, 1, -1) for x in (a, b)):
             return self.arithmetic("fadd", self.arithmetic("fmul", a, b), c)
         return self.intrinsic("fma", a, b, c)
+
+    def series(self, z: str, coefficients: Sequence[float], number: Callable[[float], str] | None = None) -> str:
+        """A polynomial, by Horner's rule. `number` makes the operands of numbers, literals if it is not given."""
+        number = number or self.number
+        result = number(coefficients[-1])
+        for c in coefficients[-2::-1]:
+            result = self.fma(result, z, number(c))
+        return result
 
     def any(self, truths: str) -> str:
         """True if the truth holds in one lane or more."""

@@ -47,13 +47,6 @@ COSINE = {
 }
 
 
-def _horner(to: Any, z: str, coefficients: tuple[float, ...], number: Callable[[float], str]) -> str:
-    result = number(coefficients[-1])
-    for c in coefficients[-2::-1]:
-        result = to.fma(result, z, number(c))
-    return result
-
-
 def _numbers(to: Any) -> Callable[[float], str]:
     """The constants of sine and cosine, as operands.
 
@@ -91,8 +84,8 @@ def sincos(to: Any, x: str) -> tuple[str, str]:
     quadrant = to.op(f"phi {whole} [ {near_quadrant}, %entry ], [ {far_quadrant}, %far ]")
     r = to.op(f"phi {kind} [ {near}, %entry ], [ {far_rest}, %far ]")
     z = to.arithmetic("fmul", r, r)
-    sine = to.fma(to.arithmetic("fmul", z, r), _horner(to, z, SINE[to.bits], number), r)
-    powers = _horner(to, z, COSINE[to.bits], number)
+    sine = to.fma(to.arithmetic("fmul", z, r), to.series(z, SINE[to.bits], number), r)
+    powers = to.series(z, COSINE[to.bits], number)
     cosine = to.fma(to.arithmetic("fmul", z, z), powers, to.fma(z, number(-0.5), number(1.0)))
     odd = to.op(f"icmp ne {whole} {to.op(f'and {whole} {quadrant}, {to.whole(1)}')}, {to.whole(0)}")
 
