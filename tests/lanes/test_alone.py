@@ -9,7 +9,7 @@ from kinetree.lanes import Lane, Loop, Program, run, xla
 from kinetree.lanes.cpu.compiled import CompiledProgram
 from kinetree.lanes.cuda.ptx import ptx, reach_of
 from kinetree.lanes.llvm.emit import Emitter, UnknownPrimitive, trace
-from kinetree.lanes.program.alone import counted, get, once, put, room, row, whole
+from kinetree.lanes.program.alone import counted, get, once, put, room, row, while_loop, whole
 from tests.lanes.assembler import NEEDED, assemble
 
 N = 5
@@ -85,6 +85,43 @@ def test_lanes_sort_by_themselves(dtype):
     for lanes in (1, 3, 8, 19):
         few = (*given[:-1], (given[-1][0][:lanes],))
         np.testing.assert_array_equal(native(*few)[0], right[:lanes])
+
+
+def turning() -> Program:
+    """A lane counts to a number of its own, and from there: what numbers of turns look up, in the loops and after."""
+
+    def step(_, inputs, __):
+        (times,) = inputs
+        count = whole(times)
+        squares = counted(count * 0 + N, lambda k, a: put(a, k, (k * k).astype(times.dtype)), room(N, times))
+        total = counted(count, lambda k, x: x + get(squares, k), times * 0)
+        end, back = while_loop(
+            lambda s: s[0] < count,
+            lambda s: (s[0] + 1, s[1] * 2 + get(squares, count - s[0])),
+            (jnp.zeros_like(count), times * 0),
+        )
+        late = counted(count, lambda k, x: x + get(squares, end) * 3, times * 0)
+        return (), (), (total, back, late, get(squares, end), get(squares, end - count))
+
+    outputs = tuple(Lane(0, None, k) for k in range(5))
+    loop = Loop(step, 0, jax.tree.structure((0,)), inputs=(Lane(0, None),), outputs=outputs, pool=True)
+    return Program("test_turning", (loop,), 1, 1)
+
+
+def test_lanes_that_end_in_different_turns_look_up_their_own_numbers():
+    """Within a loop that counts from 0 lanes read side by side, as they agree on the turn. After it they do not."""
+    x = np.array([[n] for n in (0, 3, 1, 4, 2, 4, 0, 1, 2)], float)
+    squares, right = np.arange(N) ** 2, []
+    for (n,) in x.astype(int):
+        back = 0
+        for k in range(n):
+            back = back * 2 + squares[n - k]
+        right.append([squares[:n].sum(), back, 3 * n * squares[n], squares[n], 0])
+    given = 0, (5,), (np.zeros((1, 0), np.int32),), (np.zeros((2, 1)),), (x,)
+    np.testing.assert_array_equal(xla.run(turning(), *given)[0], right)
+    native = CompiledProgram(turning(), np.float64)
+    for lanes in (1, 8, 9):
+        np.testing.assert_array_equal(native(*given[:-1], (x[:lanes],))[0], right[:lanes])
 
 
 def reading_rows() -> Program:

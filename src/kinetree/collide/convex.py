@@ -19,7 +19,7 @@ from kinetree.spatial import Scalar, Vec3
 
 from .clip import POINTS, Points, several_points
 from .compact import compacted
-from .epa import CYLINDER_TOLERANCE, TOLERANCE, Penetration, Support, penetration, polished
+from .epa import CYLINDER_TOLERANCE, TOLERANCE, Penetration, Support, penetration
 from .gjk import Nearest, nearest_points
 from .pool import CornerSearch
 from .shapes import Contact, Geom, contact, frame_of, unit, where
@@ -102,8 +102,8 @@ def _apart(kinds: Kinds, a: Geom, b: Geom, reach: Scalar) -> Nearest:
 def _deep(kinds: Kinds, a: Geom, b: Geom) -> Penetration:
     """The shortest way out of two cores that overlap."""
     ends = _ends(kinds, a, b)
-    found = penetration(ends, _between(kinds, a, b), CYLINDER_TOLERANCE if "cylinder" in kinds else TOLERANCE)
-    return polished(ends, found) if "ellipsoid" in kinds else found
+    tolerance = CYLINDER_TOLERANCE if "cylinder" in kinds else TOLERANCE
+    return penetration(ends, _between(kinds, a, b), tolerance, smooth="ellipsoid" in kinds)
 
 
 class _Touch(NamedTuple):

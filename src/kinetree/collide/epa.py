@@ -22,7 +22,10 @@ FACES = 2 * VERTICES - 4  # faces of a polytope of triangles with VERTICES corne
 RIM = 2 * VERTICES  # edges between faces that a new corner sees and those that it does not, while they are found
 TOLERANCE = 1e-10  # metres; the depth is exact to this if growth ends by itself
 CYLINDER_TOLERANCE = 1e-13  # the same for cylinders, whose normals are known to the root of it
-POLISH_STEPS = 30  # of descent; two ellipsoids, deep in each other, are then within 1e-9
+ROUGH = 1e-5  # metres; from here on descent finds the depth of smooth shapes
+MAX_DESCENT = 60  # steps; most take 15 to 30
+FLAT_ENOUGH = 64  # of rounding error of the farthest difference: descent ends where the gradient is smaller
+LEVEL = 1e-9  # metres; where the gradient is smaller, descent has arrived
 BULGE = 1e-7  # metres between a face and the body beyond it; above this the body counts as round
 SEEN = 1e-14  # metres; a corner sees a face if it is higher above it
 # Metres. Boxes are as wide both ways, and XLA may compute a comparison twice, with other rounding, for x and for y.
@@ -147,6 +150,7 @@ class _Rim(NamedTuple):
     starts: Any  # arrays of numbers of corners
     ends: Any
     count: Any
+    seen: Any  # an array of numbers of faces
 
 
 def _toggled(rim: _Rim, start: Any, end: Any) -> _Rim:
@@ -160,35 +164,32 @@ def _toggled(rim: _Rim, start: Any, end: Any) -> _Rim:
     last = jnp.maximum(rim.count - 1, 0)
     place = jnp.minimum(place, RIM - 1)
     a, b = (jnp.where(found, get(x, last), own) for x, own in ((rim.starts, start), (rim.ends, end)))
-    return _Rim(put(rim.starts, place, a), put(rim.ends, place, b), rim.count + jnp.where(found, -1, 1))
+    starts, ends = put(rim.starts, place, a), put(rim.ends, place, b)
+    return rim._replace(starts=starts, ends=ends, count=rim.count + jnp.where(found, -1, 1))
 
 
 def _grown(p: _Polytope, rim: _Rim, corner: _Corner) -> tuple[_Polytope, _Rim, Any]:
     """The hull of a polytope and one more point; True if its surface is closed."""
 
-    def unseen(faces: _Face, k: Any) -> Any:
-        place = jnp.maximum(k, 0)
-        height = _at(faces.normal, place).dot(corner.point) - get(faces.offset, place)
-        return (k >= 0) & ~(height > SEEN)
+    def note(k: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
+        sees = _at(p.faces.normal, k).dot(corner.point) - get(p.faces.offset, k) > SEEN
+        listed, seen = state  # A face that is not seen is overwritten.
+        return put(listed, seen, k), seen + jnp.where(sees, 1, 0)
 
     def look(state: tuple[Any, Any, _Face, _Rim]) -> tuple:
-        k, count, faces, rim = state
-        k = while_loop(lambda k: unseen(faces, k), lambda k: k - 1, k)  # Lanes wait for no face that others see.
+        left, count, faces, rim = state
+        k = get(listed, left - 1)
+        own, last = _at(faces, k), _at(faces, count - 1)
+        a, b, c = own.corners
+        for start, end in ((a, b), (b, c), (c, a)):
+            rim = _toggled(rim, start, end)
+        return left - 1, count - 1, _put(faces, k, last), rim
 
-        def remove(s: tuple[Any, _Face, _Rim]) -> tuple:
-            count, faces, rim = s
-            own, last = _at(faces, k), _at(faces, count - 1)
-            a, b, c = own.corners
-            for start, end in ((a, b), (b, c), (c, a)):
-                rim = _toggled(rim, start, end)
-            return count - 1, _put(faces, k, last), rim
-
-        count, faces, rim = once(k >= 0, remove, (count, faces, rim))
-        return k - 1, count, faces, rim
-
-    begin = (p.n_faces - 1, p.n_faces, p.faces, rim._replace(count=jnp.zeros_like(p.n_faces)))
-    _, count, faces, rim = while_loop(lambda s: s[0] >= 0, look, begin)
-    seen = p.n_faces - count
+    # Lanes wait for no face that others see: each goes through a list of its own.
+    none = jnp.zeros_like(p.n_faces)
+    listed, seen = counted(p.n_faces, note, (rim.seen, none))
+    begin = (seen, p.n_faces, p.faces, rim._replace(seen=listed, count=none))
+    _, count, faces, rim = while_loop(lambda s: s[0] > 0, look, begin)
     sound = (rim.count == seen + 2) & (count + rim.count <= FACES)
     starts, ends, points = rim.starts, rim.ends, p.corners.point
 
@@ -222,15 +223,24 @@ def _deepest(p: _Polytope, face: _Face, a: Vec3, b: Vec3) -> Penetration:
     return Penetration(normal, depth, *ends, tuple(c.numbers for c in three))
 
 
-def penetration(support: Support, along: Vec3, tolerance: float = TOLERANCE) -> Penetration:
+class _Growth(NamedTuple):
+    polytope: _Polytope
+    rim: _Rim
+    best: Penetration
+    goes_on: Any
+    fine: Any  # True if growth goes on to the end; else it ends where the depth is known roughly
+
+
+def penetration(support: Support, along: Vec3, tolerance: float = TOLERANCE, smooth: bool = False) -> Penetration:
     """`along` is any direction.
 
     Of all normals tried, the one of least depth is the answer. Growth also ends where rounding would tear the
-    surface.
+    surface. `smooth`: the shapes may be smooth where they are deepest. Then growth needs many corners, and descent
+    few steps, so growth goes on from a rough depth only if descent does not arrive.
     """
 
-    def grow(s: tuple[_Polytope, _Rim, Penetration, Any]) -> tuple:
-        p, rim, best, _ = s
+    def grow(s: _Growth) -> _Growth:
+        p, rim, best = s[:3]
         offsets = p.faces.offset
 
         def least(k: Any, found: tuple[Any, Scalar]) -> tuple[Any, Scalar]:
@@ -243,49 +253,69 @@ def penetration(support: Support, along: Vec3, tolerance: float = TOLERANCE) -> 
         a, b, known = support.any_of(face.normal)
         found = _deepest(p, face, a, b)
         best = where((found.depth < best.depth) & (offset < jnp.inf), found, best)
-        goes_on = (found.depth - offset > tolerance) & (offset < jnp.inf) & (p.n_corners < VERTICES - 1)
+        gap = found.depth - offset
+        goes_on = (gap > tolerance) & (offset < jnp.inf) & (p.n_corners < VERTICES - 1)
+        if smooth:
+            goes_on = goes_on & (s.fine | (gap > ROUGH))
 
         def more(s: tuple[_Polytope, _Rim, Any]) -> tuple:
             a, b, numbers = support.chosen(face.normal, known)
             return _grown(s[0], s[1], _Corner(a - b, a, numbers))
 
         p, rim, sound = once(goes_on, more, (p, rim, goes_on))
-        return p, rim, best, goes_on & sound
+        return _Growth(p, rim, best, goes_on & sound, s.fine)
+
+    def grown(s: _Growth) -> _Growth:
+        return while_loop(lambda s: s.goes_on, grow, s)
+
+    def descend(state: tuple[_Growth, Any]) -> tuple[_Growth, Any]:
+        s = grown(state[0])
+        best, arrived = _descended(support, s.best)
+        yes = arrived == arrived
+        return s._replace(best=best, goes_on=yes, fine=yes), arrived | s.fine
 
     p = _first_polytope(support, along)
     zero = jnp.zeros_like(p.n_faces)
     nothing = Penetration(along, jnp.full_like(along.x, jnp.inf), along, along, ((zero, zero),) * 3)
-    rim = _Rim(room(RIM, zero), room(RIM, zero), zero)
-    start = (p, rim, nothing, zero == zero)
-    return while_loop(lambda s: s[3], grow, start)[2]
+    rim = _Rim(room(RIM, zero), room(RIM, zero), zero, room(FACES, zero))
+    start = _Growth(p, rim, nothing, zero == zero, zero != zero)
+    if not smooth:
+        return grown(start).best
+    return while_loop(lambda s: ~s[1], descend, (start, zero != zero))[0].best
 
 
-def polished(support: Support, found: Penetration) -> Penetration:
-    """The depth at its least near a normal, by descent: for round shapes that EPA finds slowly.
+def _descended(support: Support, found: Penetration) -> tuple[Penetration, Any]:
+    """The depth at its least near a normal, by descent; True if it got there.
 
     The depth along a unit vector n is n · w, with w the farthest difference, and its gradient the part of w that is
-    orthogonal to n. Steps are those of Barzilai and Borwein (1988); the best normal seen is kept.
+    orthogonal to n. Steps are those of Barzilai and Borwein (1988). Where the gradient vanishes the normal is kept that
+    has the least; else that of the least depth.
     """
 
     def slope(n: Vec3) -> tuple[Vec3, Vec3, Vec3]:
         a, b, _ = support(n)
         return a, b, (a - b) - n * n.dot(a - b)
 
-    def step(_: Any, state: tuple) -> tuple:
-        n, gradient, rate, best = state
+    def step(state: tuple) -> tuple:
+        k, n, gradient, rate, lowest, flattest, least = state
         moved, _ = unit(n - gradient * rate)
         a, b, after = slope(moved)
         depth = moved.dot(a - b)
         middle = (a + b) * 0.5
         ends = middle + moved * (depth / 2), middle - moved * (depth / 2)
-        here = Penetration(moved, depth, *ends, found.corners)
-        best = where(depth < best.depth, here, best)
+        here, steep = Penetration(moved, depth, *ends, found.corners), after.dot(after)
+        lowest = where(depth < lowest.depth, here, lowest)
+        flattest, least = where(steep < least, (here, steep), (flattest, least))
         change, turned = moved - n, after - gradient
         along, size = change.dot(turned), change.dot(change)
         rate = jnp.where(along > 0, size / jnp.where(along > 0, along, 1.0), rate)
-        return moved, after, rate, best
+        return k + 1, moved, after, rate, lowest, flattest, least
 
     a, b, gradient = slope(found.normal)
-    rate = 0.1 / jnp.maximum(jnp.sqrt((a - b).dot(a - b)), 1e-12)
-    start = (found.normal, gradient, rate, found)
-    return counted(jnp.full_like(found.corners[0][0], POLISH_STEPS), step, start)[3]
+    far = (a - b).dot(a - b)
+    rate, small = 0.1 / jnp.maximum(jnp.sqrt(far), 1e-12), (FLAT_ENOUGH * float(jnp.finfo(far.dtype).eps)) ** 2 * far
+    start = jnp.zeros_like(found.corners[0][0]), found.normal, gradient, rate, found, found, gradient.dot(gradient)
+    end = while_loop(lambda s: (s[0] < MAX_DESCENT) & (s[-1] > small), step, start)
+    lowest, flattest, least = end[-3:]
+    arrived = (least <= LEVEL * LEVEL) & (flattest.depth <= lowest.depth + TOLERANCE)
+    return where(arrived, flattest, lowest), arrived

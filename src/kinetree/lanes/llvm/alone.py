@@ -81,7 +81,10 @@ def _suffix(to: Any, room: Room) -> str:
 
 def read(to: Any, room: Room, index: str) -> str:
     """The number at each lane's own place."""
-    place, wide = _place(to, room, index), to.vector(room.kind)
+    wide = to.vector(room.kind)
+    if index in to.trips and not room.shared:  # Lanes are side by side.
+        return to.op(f"load {wide}, ptr {to.at(room.base, to.trips[index], wide)}, align {to.width * to.bits // 8}")
+    place = _place(to, room, index)
     if to.width == 1:
         return to.op(f"load {wide}, {room.space} {place}{room.extra}")
     name, pointers = f"@llvm.masked.gather.{_suffix(to, room)}", f"<{to.width} x ptr>"
@@ -144,6 +147,15 @@ def on_arrays(to: Any, e: Any, args: list[Any], is_last: Callable[[Any], bool], 
     raise unknown(f"{name} makes an array; steps work on scalars")
 
 
+def _counts(to: Any, start: str, step: Any, k: int, invars: list[Any]) -> bool:
+    """True if the k-th value that a loop carries is the number of the turn: it begins at 0 and grows by 1."""
+    made = next((e for e in step.eqns if step.outvars[k] in e.outvars), None)
+    if to.width == 1 or to.known_whole(start) != 0 or made is None or made.primitive.name != "add":
+        return False
+    one, other = made.invars
+    return one is invars[k] and isinstance(other, Literal) and other.val == 1
+
+
 def _while(to: Any, e: Any, args: list[Any], unknown: type[Exception]) -> list[Any]:
     """A loop, of the lanes in `mask`."""
     tests, bodies = e.params["cond_nconsts"], e.params["body_nconsts"]
@@ -157,6 +169,10 @@ def _while(to: Any, e: Any, args: list[Any], unknown: type[Exception]) -> list[A
     mark = f"  ; {label}"  # stands for the carried values until the results of the body are known
     to.lines.append(mark)
     carried = [a if isinstance(a, Room) else f"%{label}_{k}" for k, a in enumerate(start)]
+    step = e.params["body_jaxpr"].jaxpr
+    own = [k for k, a in enumerate(start) if _counts(to, a, step, k, step.invars[bodies:])]
+    # Lanes that take part have done all turns before, so they agree on the number of the turn.
+    to.trips.update((carried[k], f"%{label}_trip") for k in own)
     memory = to.begin_block()
     (goes,) = to.jaxpr(e.params["cond_jaxpr"], known[:tests] + carried)
     if wide:
@@ -178,11 +194,16 @@ def _while(to: Any, e: Any, args: list[Any], unknown: type[Exception]) -> list[A
         phis.append(
             f"  %{label}_mask = phi {to.truth} [ {before or to.splat('i1', '1')}, %{label} ], [ {goes}, %{label}_end ]"
         )
+    if own:
+        more = to.op(f"add i64 %{label}_trip, 1")
+        phis.append(f"  %{label}_trip = phi i64 [ 0, %{label} ], [ {more}, %{label}_end ]")
     at = to.lines.index(mark)
     to.lines[at : at + 1] = phis
     to.into(f"{label}_end")
     to.go(f"{label}_look")
     to.label(f"{label}_after")
+    for k in own:
+        del to.trips[carried[k]]  # Lanes ended in different turns.
     to.mask = before
     to.restore(memory)
     return carried

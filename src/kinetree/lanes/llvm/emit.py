@@ -149,6 +149,7 @@ class Emitter(Text):
         self.real, self.integer, self.truth = (self.vector(t) for t in (self.scalar, f"i{self.bits}", "i1"))
         self.called: set[str] = set()  # functions that the module must define
         self.mask = ""  # the lanes that take part; empty: all do
+        self.trips: dict[str, str] = {}  # numbers of turns of loops within a step, and the same as scalars
         self.rooms: set[str] = set()  # arrays on the stack
         self.rooms_used: dict[tuple[int, str], int] = {}  # arrays used since the turn began, by size and type
         self._sincos: dict[str, tuple[str, ...]] = {}
@@ -175,6 +176,10 @@ class Emitter(Text):
         literal = self.splat(f"i{self.bits}", str(x))
         self._wholes[literal] = x
         return literal
+
+    def known_whole(self, literal: Any) -> int | None:
+        """The integer of a literal; None if it is no literal."""
+        return self._wholes.get(literal) if isinstance(literal, str) else None
 
     def broadcast(self, value: str, kind: str = "") -> str:
         """A scalar, a real one unless another kind is named, the same in every lane."""
