@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kinetree.tree import Tree
+from kinetree.tree import MissingProperty, Tree
 from kinetree.tree.euler import leaffix_sum, rootfix_elements, rootfix_euler, tour_products
 from tests.tree.exact import PRIME, TURNS, turns
 
@@ -124,3 +124,10 @@ def test_products_of_a_group_that_does_not_commute(parent, method):
         for i, p in enumerate(parent):
             before[i] = before[p] @ data[i]
         np.testing.assert_array_equal(got, before[tree.parent] if exclusive else before[:-1])
+
+
+@pytest.mark.parametrize("missing", ["element", "combine", "act", "identity", "inverse"])
+def test_what_the_tour_needs_is_asked_for(missing):
+    lacking = type(TURNS)(**{**vars(TURNS), missing: None})
+    with pytest.raises(MissingProperty, match=r"euler.*turns"):
+        rootfix_euler(Tree(np.arange(-1, 9)), lacking, turns(np.random.default_rng(0), 10), np.eye(2, dtype=int))

@@ -100,7 +100,7 @@ AFFINE = InwardRecursion(  # what the children bring, plus one's own, turned: do
     name="affine map",
 )
 SUM = InwardRecursion(
-    step=lambda row, state: row + state, own=lambda row: row, commutes=True, name="sum",
+    step=lambda row, state: row + state, name="sum",
     element=lambda row, state: row + state, combine=lambda a, b: a + b, act=lambda e, state: e + state,
     identity=jnp.zeros_like,
 )  # fmt: skip
@@ -118,7 +118,7 @@ def turns(rng, n):
     return np.stack([np.stack([c, 0.9 * s], -1), np.stack([-s / 0.9, c], -1)], -2)
 
 
-@pytest.mark.parametrize("schedule", [*SCHEDULES, "euler"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rootfix_of_a_product_that_does_not_commute(shape, schedule):
     tree, rng = Tree(SHAPES[shape]), np.random.default_rng(1)
@@ -147,7 +147,7 @@ def test_leaffix_of_an_affine_map(shape, schedule):
     np.testing.assert_allclose(exclusive, into, atol=1e-11)
 
 
-@pytest.mark.parametrize("schedule", [*SCHEDULES, "euler"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 def test_leaffix_of_a_sum_counts_the_subtree(schedule):
     for parent in SHAPES.values():
         tree = Tree(parent)
@@ -159,18 +159,7 @@ def test_a_schedule_refuses_an_operator_that_lacks_what_it_needs():
     tree, rows = Tree(chain(300)), np.ones((300, 2))
     plain = OutwardRecursion(step=lambda row, state: row + state, name="plain steps")
     np.testing.assert_allclose(rootfix(tree, plain, rows, jnp.zeros(2), schedule="levels")[-1], 300)
-    for schedule in ("paths", "euler"):
-        with pytest.raises(MissingProperty, match=f"{schedule}.*combine.*plain steps"):
-            rootfix(tree, plain, rows, jnp.zeros(2), schedule=schedule)
-    with pytest.raises(MissingProperty, match=r"euler.*inverse"):
-        rootfix(
-            tree,
-            OutwardRecursion(**{**vars(PRODUCT), "inverse": None}),
-            turns(np.random.default_rng(0), 300),
-            jnp.eye(2),
-            schedule="euler",
-        )
-    with pytest.raises(MissingProperty, match=r"euler.*commute.*affine map"):
-        leaffix(tree, AFFINE, (np.ones((300, 2, 2)), rows), jnp.zeros(2), schedule="euler")
+    with pytest.raises(MissingProperty, match=r"paths.*combine.*plain steps"):
+        rootfix(tree, plain, rows, jnp.zeros(2), schedule="paths")
     with pytest.raises(ValueError, match="unknown schedule 'diagonal'"):
         rootfix(tree, plain, rows, jnp.zeros(2), schedule="diagonal")

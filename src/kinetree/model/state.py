@@ -16,6 +16,9 @@ TIMESTEP = 2e-3  # s, of models that do not say; MuJoCo's default
 INTEGRATOR = "Euler"  # likewise
 
 
+STATE_AXES = {"q": 1, "qd": 1, "act": 1, "time": 0, "warm_start": 1}  # axes of a state's arrays after the batch's
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class State:
@@ -46,6 +49,11 @@ class State:
     def batch(self) -> tuple[int, ...]:
         """Leading axes."""
         return tuple(self.q.shape[:-1])
+
+    @property
+    def batches(self) -> list[tuple[int, ...]]:
+        """Leading axes of each array, which may broadcast."""
+        return [np.shape(x)[: np.ndim(x) - n] for x, n in zip(self.arrays.values(), STATE_AXES.values(), strict=True)]
 
 
 def require_state(state: Any, name: str = "state") -> None:

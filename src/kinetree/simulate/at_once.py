@@ -8,10 +8,9 @@ import numpy as np
 
 from kinetree.model import State
 from kinetree.model.arguments import is_traced
+from kinetree.model.state import STATE_AXES
 
 from .native import Stepper, can_roll, rolled
-
-SIZES = {"q": 1, "qd": 1, "act": 1, "time": 0, "warm_start": 1}  # axes after those of the batch
 
 
 def at_once(
@@ -36,8 +35,7 @@ def at_once(
     devices = {d for x in of_jax for d in x.devices()}
     if len(devices) > 1 or any(d.platform != "cpu" for d in devices) or jax.config.jax_disable_jit:  # type: ignore[attr-defined]
         return None
-    batches = [np.shape(getattr(state, name))[: np.ndim(getattr(state, name)) - n] for name, n in SIZES.items()]
-    batches += [] if given is None else [np.shape(given)[1:-1]]
+    batches = state.batches + ([] if given is None else [np.shape(given)[1:-1]])
     batches += [] if f_ext is None else [np.shape(f_ext)[:-2]]
     batch = np.broadcast_shapes(*batches)
     lanes = math.prod(batch)
@@ -53,14 +51,14 @@ def at_once(
 
     ctrl = np.zeros((steps, lanes, stepper.plan.nu), dtype) if given is None else in_lanes(given, 1, (steps,))
     pushed = None if f_ext is None else in_lanes(f_ext, 2)
-    end = State(**{name: in_lanes(getattr(state, name), n) for name, n in SIZES.items()})
+    end = State(**{name: in_lanes(getattr(state, name), n) for name, n in STATE_AXES.items()})
     seen: list[dict[str, Any]] = []
     for piece in rolled(stepper, end, ctrl, pushed, steps, substeps):
         end = piece.after
-        seen.append({name: getattr(piece.before, name) for name in record or () if name in SIZES})
+        seen.append({name: getattr(piece.before, name) for name in record or () if name in STATE_AXES})
 
     def whole(name: str) -> Any:
-        if name not in SIZES:
+        if name not in STATE_AXES:
             none = np.zeros((steps, *batch, *ctrl.shape[2:]), dtype)
             return np.zeros((steps, *batch), bool) if name == "done" else none if given is None else given
         x = seen[0][name] if len(seen) == 1 else np.concatenate([x[name] for x in seen])

@@ -20,6 +20,7 @@ from kinetree.model import Model, State, require_state
 from kinetree.model.arguments import in_type, is_traced, require_shapes, result_dtype
 from kinetree.model.fork import require_xla
 from kinetree.model.required import is_random_key, require_function, require_model, require_steps
+from kinetree.model.state import STATE_AXES
 
 from .advance import advance, checkpointed, step_length, step_of
 from .at_once import at_once
@@ -318,9 +319,7 @@ def _seen(record: Any, model: Model, state: State, ctrl: Any, over: Any) -> Any:
 
 def _broadcast(worlds: tuple[int, ...], state: State, ctrl: Any, f_ext: Any) -> State:
     """The state with the batch axes that it will have after a step."""
-    sizes = {"q": 1, "qd": 1, "act": 1, "time": 0, "warm_start": 1}
-    batches = [x.shape[: x.ndim - n] for x, n in ((getattr(state, k), n) for k, n in sizes.items())]
-    batches += [x.shape[: x.ndim - n] for x, n in ((ctrl, 1), (f_ext, 2)) if x is not None]
+    batches = state.batches + [x.shape[: x.ndim - n] for x, n in ((ctrl, 1), (f_ext, 2)) if x is not None]
     batch = np.broadcast_shapes(*batches)
     batch = np.broadcast_shapes(batch, worlds + (1,) * (len(batch) - len(worlds)))
     dtype = result_dtype([*jax.tree.leaves(state), *(x for x in (ctrl, f_ext) if x is not None)])
@@ -328,7 +327,7 @@ def _broadcast(worlds: tuple[int, ...], state: State, ctrl: Any, f_ext: Any) -> 
     def wide(x: Any, n: int) -> Any:
         return jnp.broadcast_to(jnp.asarray(x, dtype), batch + x.shape[x.ndim - n :])
 
-    return State(**{k: wide(getattr(state, k), n) for k, n in sizes.items()})
+    return State(**{k: wide(getattr(state, k), n) for k, n in STATE_AXES.items()})
 
 
 def _where(over: Any, new: Any, old: Any) -> Any:

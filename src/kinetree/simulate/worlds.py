@@ -16,17 +16,18 @@ from jax.core import Tracer
 from kinetree.constrain.joint_groups import Present
 from kinetree.model import Model, State
 from kinetree.model.arguments import in_type, result_dtype
+from kinetree.model.state import STATE_AXES
 
 from .constrained import constraints_of, prepared, with_constraints
 from .native import BoundPrograms, bound_to_worlds, typical_of, with_bound
 
-SIZES = {"q": 1, "qd": 1, "act": 1, "time": 0, "warm_start": 1, "ctrl": 1, "f_ext": 2}  # axes after the batch
+AXES = STATE_AXES | {"ctrl": 1, "f_ext": 2}  # after those of the batch
 
 
 def _checked(worlds: tuple[int, ...], name: str, x: Any) -> tuple[Any, int | None]:
     """An array, and True if its first axes are those of the worlds."""
     x = x if isinstance(x, jax.Array) else np.asarray(x)
-    batch = x.shape[: x.ndim - SIZES[name]]
+    batch = x.shape[: x.ndim - AXES[name]]
     if batch and batch[: len(worlds)] != worlds:
         raise ValueError(f"{name} must have no batch axes, or first those of the models, {worlds}; not {batch}")
     return x, 0 if batch else None
@@ -49,7 +50,7 @@ def advance_worlds(
 ) -> State:
     """`advance`, which is `take`, of states in worlds that differ."""
     worlds = model.batch
-    parts = {k: _checked(worlds, k, getattr(state, k)) for k in SIZES if k not in ("ctrl", "f_ext")}
+    parts = {k: _checked(worlds, k, getattr(state, k)) for k in STATE_AXES}
     others = {k: (None, None) if x is None else _checked(worlds, k, x) for k, x in (("ctrl", ctrl), ("f_ext", f_ext))}
     arrays = [x for x, _ in (*parts.values(), *others.values()) if x is not None]
     from_numpy, dtype = not any(isinstance(x, jax.Array) for x in arrays), result_dtype(arrays)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .operator import InwardRecursion, OutwardRecursion, Row, State, require
+from .operator import OutwardRecursion, Row, State, require
 from .picked import pick
 from .scans import Combine, add, scan
 from .topology import Tree
@@ -53,10 +53,10 @@ def rootfix_elements(tree: Tree, op: OutwardRecursion, elements: Any, *, exclusi
     return tour_products(tree, known.combine, known.inverse, one, elements, exclusive=exclusive, block=block)
 
 
-def rootfix_euler(tree: Tree, op: OutwardRecursion, rows: Row, base: State, *, exclusive: bool = False) -> State:
+def rootfix_euler(tree: Tree, op: OutwardRecursion, rows: Row, base: State) -> State:
     """`rootfix` under the schedule `euler`."""
     require(op.composes, op, "euler", "element, combine, act and identity")
-    product = rootfix_elements(tree, op, op.element(rows), exclusive=exclusive)  # type: ignore[misc]
+    product = rootfix_elements(tree, op, op.element(rows))  # type: ignore[misc]
     return op.act(product, tree_map(lambda b: b[None], base))  # type: ignore[misc]
 
 
@@ -68,9 +68,3 @@ def leaffix_sum(tree: Tree, data: Any, *, exclusive: bool = False) -> Any:
     prefix = tree_map(lambda e, x: jnp.concatenate([jnp.asarray(e, x.dtype)[None], x]), zero, prefix)
     first = tree.preorder_index
     return add(negative(pick(prefix, first + exclusive)), pick(prefix, first + tree.subtree_size))
-
-
-def leaffix_euler(tree: Tree, op: InwardRecursion, rows: Row, like: State, *, exclusive: bool = False) -> State:
-    """`leaffix` under the schedule `euler`."""
-    require(op.commutes and op.own is not None, op, "euler", "to commute (a plain sum over the subtree of own(row))")
-    return leaffix_sum(tree, op.own(rows), exclusive=exclusive)  # type: ignore[misc]

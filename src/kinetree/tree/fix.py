@@ -199,10 +199,6 @@ def rootfix(
     tree: Tree, op: OutwardRecursion, rows: Row, base: State, *, schedule: str = "paths", exclusive: bool = False
 ) -> State:
     """State of every row, in row order: the result of its step on its parent's state (exclusive: the parent's)."""
-    if schedule == "euler":
-        from .euler import rootfix_euler
-
-        return rootfix_euler(tree, op, rows, base, exclusive=exclusive)
     laid = layout(tree, schedule)
     states = outward(op, laid, arrange(laid, rows), base)
     if exclusive:
@@ -215,10 +211,6 @@ def leaffix(
     tree: Tree, op: InwardRecursion, rows: Row, like: State, *, schedule: str = "paths", exclusive: bool = False
 ) -> State:
     """The state that every row passes inward, in row order (exclusive: the state that its children pass to it)."""
-    if schedule == "euler":
-        from .euler import leaffix_euler
-
-        return leaffix_euler(tree, op, rows, like, exclusive=exclusive)
     laid = layout(tree, schedule)
     arranged = arrange(laid, rows)
     into = inward(op, laid, arranged, like)

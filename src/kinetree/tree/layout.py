@@ -162,13 +162,19 @@ def phases(tree: Tree, long: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return phase, level
 
 
+def long_paths(tree: Tree) -> np.ndarray:
+    """For each path: True if it is cut into chunks.
+
+    If one step for each level costs no more than the rows themselves, cuts would only make more grids to compile.
+    """
+    bushy = tuning.GRID_START_ROWS * tree.height <= 2 * tree.n
+    return (np.diff(tree.path_start) >= tuning.LONG_PATH_MIN_ROWS) & ~np.bool_(bushy)
+
+
 def paths_layout(tree: Tree, width: int = 1024) -> Layout:
     """Heavy paths: long ones cut into up to `width` lanes, short ones, and bushy trees as a whole, level by level."""
     length = np.diff(tree.path_start)
-    # if one step for each level costs no more than the rows themselves, cuts would only make more grids to compile
-    bushy = tuning.GRID_START_ROWS * tree.height <= 2 * tree.n
-    long = (length >= tuning.LONG_PATH_MIN_ROWS) & ~np.bool_(bushy)
-    phase, level = phases(tree, long)
+    phase, level = phases(tree, long_paths(tree))
     place = np.arange(tree.n) - np.repeat(tree.path_start[:-1], length)
     row_phase = np.repeat(phase, length)
     row_level = np.repeat(level, length) + place

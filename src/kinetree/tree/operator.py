@@ -10,7 +10,30 @@ Row = Any  # a pytree of arrays: the inputs of the recursion for one row
 
 
 @dataclass(frozen=True)
-class OutwardRecursion:
+class TreeRecursion:
+    """What recursions in both directions have. All but `step` are for schedules that take stretches of the tree."""
+
+    step: Callable[[Row, State], State]
+    element: Callable[..., Element] | None = None
+    combine: Callable[[Element, Element], Element] | None = None
+    act: Callable[[Element, State], State] | None = None
+    identity: Callable[[Element], Element] | None = None
+    extend: Callable[..., Element] | None = None
+    finds: Callable[[Row, State], tuple[State, Any]] | None = None
+    name: str = "operator"
+
+    @property
+    def composes(self) -> bool:
+        """True if stretches of tree can be taken at once."""
+        return None not in (self.element, self.combine, self.act, self.identity)
+
+    def visit(self, row: Row, state: State) -> tuple[State, Any]:
+        """The state after a row, and the results of the row."""
+        return self.finds(row, state) if self.finds else (self.step(row, state), None)
+
+
+@dataclass(frozen=True)
+class OutwardRecursion(TreeRecursion):
     """A recursion from the base to the leaves: `state[i] = step(row[i], state[parent[i]])`.
 
     `step` is enough to walk row by row and level by level. To take stretches of the tree at once a schedule also needs
@@ -23,25 +46,7 @@ class OutwardRecursion:
     `finds(row, state)` may be given if a row has results beside its state: (step(row, state), results).
     """
 
-    step: Callable[[Row, State], State]
-    element: Callable[[Row], Element] | None = None
-    combine: Callable[[Element, Element], Element] | None = None
-    act: Callable[[Element, State], State] | None = None
-    identity: Callable[[Element], Element] | None = None
     inverse: Callable[[Element], Element] | None = None
-    extend: Callable[[Element, Row], Element] | None = None
-    finds: Callable[[Row, State], tuple[State, Any]] | None = None
-    commutes: bool = False
-    name: str = "operator"
-
-    @property
-    def composes(self) -> bool:
-        """True if stretches of tree can be taken at once."""
-        return None not in (self.element, self.combine, self.act, self.identity)
-
-    def visit(self, row: Row, state: State) -> tuple[State, Any]:
-        """The new state, and the results of the row."""
-        return self.finds(row, state) if self.finds else (self.step(row, state), None)
 
     def append(self, e: Element, row: Row) -> Element:
         """A stretch, and one row more at its outer end."""
@@ -49,7 +54,7 @@ class OutwardRecursion:
 
 
 @dataclass(frozen=True)
-class InwardRecursion:
+class InwardRecursion(TreeRecursion):
     """A recursion from the leaves to the base: `out[i] = step(row[i], sum of out[c] over the children c of i)`.
 
     With `element(row, branches)` for a row into which some branches have already flowed, the laws are
@@ -58,32 +63,12 @@ class InwardRecursion:
     `extend` may be given if it is cheaper to put a row before a stretch than to combine, or if a row has no element:
     extend(row, b, e) == combine(element(row, b), e). `ballast(rows, branches)`, from the rows of a lane, is for
     operators that would be singular at the outer end of a cut: it is a state that is lent to the lane inside the cut
-    and taken back from the lane outside, by `lend`, with act(lend(e, s), t) == s + act(e, t). `commutes` means that the
-    result is a plain sum of `own(row)` over the subtree, in any order; with subtraction of states as the inverse this
-    is enough for the Euler tour. `finds` as for `OutwardRecursion`.
+    and taken back from the lane outside, by `lend`, with act(lend(e, s), t) == s + act(e, t). `finds` as for
+    `OutwardRecursion`.
     """
 
-    step: Callable[[Row, State], State]
-    element: Callable[[Row, State], Element] | None = None
-    combine: Callable[[Element, Element], Element] | None = None
-    act: Callable[[Element, State], State] | None = None
-    identity: Callable[[Element], Element] | None = None
-    own: Callable[[Row], State] | None = None
-    extend: Callable[[Row, State, Element], Element] | None = None
     ballast: Callable[[Row, State], State] | None = None
     lend: Callable[[Element, State], Element] | None = None
-    finds: Callable[[Row, State], tuple[State, Any]] | None = None
-    commutes: bool = False
-    name: str = "operator"
-
-    @property
-    def composes(self) -> bool:
-        """True if stretches of tree can be taken at once."""
-        return None not in (self.element, self.combine, self.act, self.identity)
-
-    def visit(self, row: Row, state: State) -> tuple[State, Any]:
-        """The state that the row passes on, and its results."""
-        return self.finds(row, state) if self.finds else (self.step(row, state), None)
 
     def prepend(self, row: Row, branches: State, e: Element) -> Element:
         """A stretch, and one row more at its inner end."""
@@ -94,7 +79,7 @@ class MissingProperty(ValueError):
     """An operator lacks a function that the schedule needs."""
 
 
-def require(ok: bool, operator: OutwardRecursion | InwardRecursion, schedule: str, what: str) -> None:
+def require(ok: bool, operator: TreeRecursion, schedule: str, what: str) -> None:
     """Refuse, with the reason."""
     if not ok:
         raise MissingProperty(f"schedule {schedule!r} needs {what}, which {operator.name!r} does not state")

@@ -7,8 +7,6 @@ it need not commute and needs no inverse. `identity` is one element, without axi
 
 With x0, x1, ... the elements and * the operator, row i of the result is
     inclusive           x0 * ... * xi                   exclusive           x0 * ... * x(i-1), identity at 0
-    reverse             xi * ... * x(n-1)               reverse, exclusive  x(i+1) * ... * x(n-1), identity at n-1
-Reverse keeps the order of the factors, unlike `lax.associative_scan(reverse=True)`, which swaps them.
 
 All methods run under `jit`, `vmap` and `grad`, and unroll at most log2(n) copies of `combine` into the program:
     native          lax.associative_scan                     work O(n)          span O(log n)
@@ -38,10 +36,9 @@ def scan(
     *,
     method: str = "blocked",
     block: int = 64,
-    reverse: bool = False,
     exclusive: bool = False,
 ) -> Elements:
-    """All prefix (or, reverse, suffix) products of `elements`, as the head of this file defines them.
+    """All prefix products of `elements`, as the head of this file defines them.
 
     Arguments:
         combine: the operator on stacks of elements, associative.
@@ -50,7 +47,6 @@ def scan(
         method: "native", "blocked", "work_efficient" or "mapped". "mapped" needs `combine` to be addition: `add` of
             this file, `jnp.add` or `operator.add`; it refuses others.
         block: elements to a block, for "blocked" only: any positive number. n or more gives the sequential scan.
-        reverse: products of each element and those after it, instead of those before.
         exclusive: leave out the element itself.
     """
     if method not in METHODS:
@@ -64,11 +60,7 @@ def scan(
     identity = jax.tree.map(lambda e, x: jnp.asarray(e, x.dtype), identity, elements)
     if n == 0:
         return elements
-    if not reverse:
-        return METHODS[method](combine, elements, identity, block, exclusive)
-    # In reversed order the lower index comes second.
-    turned = METHODS[method](lambda a, b: combine(b, a), _flip(elements), identity, block, exclusive)
-    return _flip(turned)
+    return METHODS[method](combine, elements, identity, block, exclusive)
 
 
 def add(a: Elements, b: Elements) -> Elements:
@@ -144,10 +136,6 @@ def _length(elements) -> int:
     if len({shape[:1] for shape in shapes}) != 1 or () in shapes:
         raise ValueError(f"elements must be arrays of one length along axis 0, got shapes {shapes}")
     return shapes[0][0]
-
-
-def _flip(elements):
-    return jax.tree.map(lambda x: jnp.flip(x, 0), elements)
 
 
 def _repeat(identity, size):

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import tuning
-from .layout import phases
+from .layout import long_paths, phases
 from .topology import Tree
 
 
@@ -112,8 +112,7 @@ def _children(parent_lane: np.ndarray, lanes: int) -> tuple[np.ndarray, ...] | N
 def _phases(tree: Tree, levels: int) -> tuple[np.ndarray, np.ndarray]:
     """The phase of each path, odd where it is cut into chunks, and its level within an even one."""
     length = np.diff(tree.path_start)
-    bushy = tuning.GRID_START_ROWS * tree.height <= 2 * tree.n
-    phase, level = phases(tree, (length >= tuning.LONG_PATH_MIN_ROWS) & ~np.bool_(bushy))
+    phase, level = phases(tree, long_paths(tree))
     count = np.arange(int(phase.max(initial=0)) + 1) % 2  # of stages in each phase
     np.maximum.at(count, phase, np.where(phase % 2, 1, level + length))
     every_path = levels * (int(tree.path_rank.max(initial=0)) + 1) < count.sum()
