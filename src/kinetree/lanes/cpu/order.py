@@ -141,18 +141,19 @@ class TurnList(NamedTuple):
 
     def add(self, to: Emitter, number: str, acts: str) -> None:
         """Append a turn if one of the lanes does it, and note which lanes do."""
-        last = to.load("i64", self.count)
+        last, some = to.load("i64", self.count), to.any(acts)
         to.do(f"store i32 {to.op(f'trunc i64 {number} to i32')}, ptr {to.at(self.numbers, last, 'i32')}")
-        to.store("i64", to.op(f"add i64 {last}, {to.op(f'zext i1 {to.any(acts)} to i64')}"), self.count)
+        to.store("i64", to.op(f"add i64 {last}, {to.op(f'zext i1 {some} to i64')}"), self.count)
         if self.seen:
-            kind = f"<{to.width} x i64>"
-            scaled = to.op(f"mul i64 {number}, {to.load('i64', self.seen)}")
-            place = to.op(f"lshr i64 {scaled}, {SCALE_BITS}")
-            bit = to.broadcast(to.op(f"shl i64 1, {place}"), "i64")
-            before = to.load(kind, self.seen, SEEN, extra=", align 64")
-            after = to.op(f"or {kind} {before}, {bit}")
-            chosen = to.op(f"select {to.truth} {acts}, {kind} {after}, {kind} {before}")
-            to.store(kind, chosen, self.seen, SEEN, extra=", align 64")
+            with to.when(some):
+                kind = f"<{to.width} x i64>"
+                scaled = to.op(f"mul i64 {number}, {to.load('i64', self.seen)}")
+                place = to.op(f"lshr i64 {scaled}, {SCALE_BITS}")
+                bit = to.broadcast(to.op(f"shl i64 1, {place}"), "i64")
+                before = to.load(kind, self.seen, SEEN, extra=", align 64")
+                after = to.op(f"or {kind} {before}, {bit}")
+                chosen = to.op(f"select {to.truth} {acts}, {kind} {after}, {kind} {before}")
+                to.store(kind, chosen, self.seen, SEEN, extra=", align 64")
 
 
 def new_list(to: Emitter, turns: str, bits: int | None) -> TurnList:
