@@ -230,3 +230,19 @@ def test_a_child_forked_before_xla_was_used_has_its_own():
         os.waitpid(child, 0)
     """)
     assert told.strip() == "(3,)"
+
+
+def test_a_call_while_python_shuts_down_ends():
+    """JAX has closed its devices then. To open them again, it waited for a thread for ever."""
+    code = """
+import numpy as np
+import kinetree as kt
+model, q = kt.auto_tree(5), np.zeros((5000, 5))
+kt.inverse_dynamics(model, q, q, q)
+class Last:
+    def __del__(self):
+        kt.inverse_dynamics(model, q, q, q)
+last = Last()
+"""
+    others = {name: value for name, value in os.environ.items() if name != "JAX_PLATFORMS"}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60, env=others)

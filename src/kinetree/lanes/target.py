@@ -5,6 +5,7 @@ calls `lower` with the body for XLA and a function that calls the native one of 
 uses `facts()`. No other code depends on the number of targets, or on their names.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -76,6 +77,8 @@ def target_of(platform: str, what: str) -> Target | None:
 
 def facts(backend: str | None = None) -> Facts:
     """The facts of a backend, by default of JAX's default backend."""
+    if sys.is_finalizing():  # JAX would open its devices again, in a thread that never starts
+        raise RuntimeError("Python is shutting down, and JAX has closed its devices")
     name = jax.default_backend() if backend is None else backend
     known = next((t.facts for t in _targets.values() if t.facts.backend == name), None)
     return known if known is not None and native_enabled() else Facts(name)
