@@ -91,3 +91,24 @@ def test_pinocchio_agrees_on_a_planar_and_a_floating_joint():
     worst = errors(kt.load(text), pin.buildModelFromXML(text))
     assert max(worst.values()) < 1e-9, worst
     assert relative(np.ones(2), np.array([1.0, 2.0])) == 0.5
+
+
+def test_states_broadcast_and_what_can_not_be_meant_is_told():
+    """Some joints need q to turn v: its batch axes met NumPy's errors. Either array may be JAX's."""
+    model = kt.Model.from_arrays([-1, 0], ["free", "Rz"], np.eye(6), np.eye(6))
+    theirs = Mujoco(model)
+    q, qd = kt.random_state(model, 0, (3,))
+    wanted = np.stack([theirs.v_there(x, qd[0]) for x in q])
+    np.testing.assert_array_equal(theirs.v_there(q, qd[0]), wanted)
+    np.testing.assert_allclose(theirs.v_there(jnp.asarray(q), qd[0]), wanted, rtol=1e-14)
+    np.testing.assert_array_equal(theirs.a_here(q, qd[0], theirs.a_there(q, qd[0], qd[1])).shape, (3, 7))
+    for call, says in (
+        (lambda: theirs.v_there(q, qd[:2]), r"batch axes do not broadcast: q \(3,\), v \(2,\)"),
+        (lambda: theirs.q_there([[1], [1, 2]]), "q must be an array: rows"),
+        (lambda: theirs.v_there(q[0], ["a"] * 7), "v must hold real numbers"),
+        (lambda: Mujoco("robot"), r"model must be a kinetree\.Model"),
+        (lambda: Mujoco(model, 3), "joint_order must name each joint"),
+        (lambda: Mujoco(model, [1, None]), "joint_order must name each joint"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=says):
+            call()

@@ -12,19 +12,17 @@ velocities, and forces make the same power. So a = T qdd + Ṫ qd and tau = Tᵀ
 work on NumPy and JAX arrays, with any batch axes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import as_array, library, require_real
 from kinetree.model import Joint, Model
+from kinetree.model.arguments import batch_of
+from kinetree.model.required import require_model
 from kinetree.spatial import Quaternion, Vec3
-
-
-def _library(x: Any) -> Any:
-    return jnp if isinstance(x, jax.Array) else np
 
 
 def _columns(x: Any) -> list[Any]:
@@ -140,14 +138,16 @@ class _Convention:
     rules: ClassVar[dict[str, _Rule]] = {}  # by kind of joint
 
     def __init__(self, model: Model, joint_order: Sequence[str] | None = None):
+        require_model(model)
         structure = model.structure
         if model.coupling is None:
             moving = [n for n in model.joint_names if _size(model.v_index(n))]
         else:  # followers have no coordinates of their own
             kept = np.isin(structure.v_start[:-1], model.coupling.kept_v) & (np.diff(structure.v_start) > 0)
             moving = [model.joint_names[i] for i in np.flatnonzero(kept)]
-        order = moving if joint_order is None else list(joint_order)
-        if sorted(order) != sorted(moving):
+        listed = isinstance(joint_order, Iterable) and not isinstance(joint_order, str)
+        order = moving if joint_order is None else list(joint_order) if listed else []
+        if not all(isinstance(name, str) for name in order) or sorted(order) != sorted(moving):
             raise ValueError(f"joint_order must name each joint that moves once: {', '.join(moving)}")
         self._parts = []
         at_q = at_v = 0
@@ -162,7 +162,7 @@ class _Convention:
 
     def _gather(self, like: Any, to: int, width: int, pieces: Any) -> Any:
         """Columns of all joints, put in place; `to` 0 is q here, 1 v here, 2 q there, 3 v there."""
-        xp = _library(like)
+        xp = library(like)
         columns: list[Any] = [None] * width
         for (_, here, there), piece in zip(self._parts, pieces, strict=True):
             columns[(*here, *there)[to]] = piece
@@ -170,22 +170,28 @@ class _Convention:
 
     def q_there(self, q: Any) -> Any:
         """Their coordinates, from ours."""
-        q = _floats(q, self.nq_here)
-        pieces = [rule.q_there(_library(q), _columns(q[..., here[0]])) for rule, here, _ in self._parts]
+        q = _floats("q", q, self.nq_here)
+        pieces = [rule.q_there(library(q), _columns(q[..., here[0]])) for rule, here, _ in self._parts]
         return self._gather(q, 2, self.nq_there, pieces)
 
     def q_here(self, q: Any) -> Any:
         """Our coordinates, from theirs."""
-        q = _floats(q, self.nq_there)
-        pieces = [rule.q_here(_library(q), _columns(q[..., there[0]])) for rule, _, there in self._parts]
+        q = _floats("q", q, self.nq_there)
+        pieces = [rule.q_here(library(q), _columns(q[..., there[0]])) for rule, _, there in self._parts]
         return self._gather(q, 0, self.nq_here, pieces)
 
+    def _together(self, q: Any, v: Any) -> tuple[Any, Any]:
+        """Coordinates and velocities of one library, with the batch axes of both."""
+        q, v = _floats("q", q, self.nq_here), _floats("v", v, self.nv)
+        xp, axes = library(q, v), batch_of({"q": q.shape[:-1], "v": v.shape[:-1]})
+        return xp.broadcast_to(q, (*axes, q.shape[-1])), xp.broadcast_to(v, (*axes, v.shape[-1]))
+
     def _mapped(self, method: str, q: Any, v: Any, inward: bool) -> Any:
-        q, v = _floats(q, self.nq_here), _floats(v, self.nv)
+        q, v = self._together(q, v)
         pieces = []
         for rule, here, there in self._parts:
             own, given = _columns(q[..., here[0]]), _columns(v[..., (there if inward else here)[1]])
-            pieces.append(getattr(rule, method)(_library(v), own, given))
+            pieces.append(getattr(rule, method)(library(v), own, given))
         return self._gather(v, 1 if inward else 3, self.nv, pieces)
 
     def v_there(self, q: Any, qd: Any) -> Any:
@@ -205,11 +211,11 @@ class _Convention:
         return self._mapped("v_there", q, tau, False)
 
     def _drift(self, q: Any, qd: Any) -> Any:
-        q, qd = _floats(q, self.nq_here), _floats(qd, self.nv)
+        q, qd = self._together(q, qd)
         pieces = []
         for rule, here, _ in self._parts:
             own, given = _columns(q[..., here[0]]), _columns(qd[..., here[1]])
-            pieces.append(rule.drift(_library(qd), own, given) or [0 * x for x in given])
+            pieces.append(rule.drift(library(qd), own, given) or [0 * x for x in given])
         return self._gather(qd, 3, self.nv, pieces)
 
     def a_there(self, q: Any, qd: Any, qdd: Any) -> Any:
@@ -218,7 +224,7 @@ class _Convention:
 
     def a_here(self, q: Any, qd: Any, a: Any) -> Any:
         """Our accelerations from theirs, in our state."""
-        return self.v_here(q, _floats(a, self.nv) - self._drift(q, qd))
+        return self.v_here(q, _floats("a", a, self.nv) - self._drift(q, qd))
 
 
 class Pinocchio(_Convention):
@@ -242,10 +248,11 @@ def _size(s: slice) -> int:
     return s.stop - s.start
 
 
-def _floats(x: Any, size: int) -> Any:
-    x = x if isinstance(x, jax.Array) else np.asarray(x)
+def _floats(name: str, x: Any, size: int) -> Any:
+    x = as_array(name, x)
+    require_real(name, x)
     if not jnp.issubdtype(x.dtype, jnp.floating):
         x = x.astype(float)
     if x.ndim < 1 or x.shape[-1] != size:
-        raise ValueError(f"expected an array of shape (..., {size}), not {tuple(x.shape)}")
+        raise ValueError(f"{name}: expected an array of shape (..., {size}), not {tuple(x.shape)}")
     return x

@@ -191,7 +191,11 @@ def in_type(dtype: Any, compute: Callable[[Any], Any], from_numpy: bool) -> Any:
 
 def _batch_of(values: dict[str, Given]) -> tuple[int, ...]:
     """The batch axes of arrays together."""
-    lead = {name: v.shape[: v.ndim - len(shape)] for name, (v, shape) in values.items()}
+    return batch_of({name: v.shape[: v.ndim - len(shape)] for name, (v, shape) in values.items()})
+
+
+def batch_of(lead: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """The batch axes of arrays together, from those of each."""
     try:
         return np.broadcast_shapes(*lead.values())
     except ValueError:
