@@ -11,7 +11,7 @@ from kinetree.spatial import Force, Motion, Vec3
 from ..contact_softness import soft_contact
 from .contacts import SURFACE, Surface, along, contact_list, surface_constants
 from .features import with_power
-from .kinds import Friction, Kind, cone_response, force_on_body, friction_constants
+from .kinds import Friction, Kind, cone_of, force_on_body, friction_constants
 from .memory import ACTS, ROW, Point, coupled_memory, fixed
 from .parts import Part, table
 from .plan import Plan
@@ -83,7 +83,7 @@ def coupled(dim: int, elliptic: bool) -> Kind:
         motion=("a", "a_new"),
         when=ACTS.at(ACT, "D"),
         residual=residual,
-        response=lambda known, kept, w: cone_response(known, kept[2], w, elliptic),
+        response=lambda known, kept, w: cone_of(known, kept[2], elliptic).response(w),
         adds=(),
         load=lambda *_: (),
         pulls=(ROW.at(ROW1, "force"), ROW.at(ROW2, "force")),

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree.dynamics.loops.held import LoopEnd
 from kinetree.lanes import Loop, Slots
 from kinetree.model import Model, Placement
 from kinetree.model.equalities import WELD
@@ -69,30 +70,19 @@ class Ends(NamedTuple):
 ENDS = Ends(PLACEMENT, PLACEMENT, 0.0, (0.0,) * 2, (0.0,) * 5, (0.0,) * 2)
 
 
-class LaneEnd(NamedTuple):
-    """A frame in the world, in the form of carried.py."""
-
-    orientation: Quaternion
-    position: Vec3
-    omega: Vec3
-    linear: Vec3
-    alpha: Vec3
-    acceleration: Vec3
-
-
 def carried_end(
     own: Placement, row: Placement, base: Placement, v: Motion, drift: Motion, gravity: Vec3
-) -> tuple[LaneEnd, Vec3]:
+) -> tuple[LoopEnd, Vec3]:
     """A frame on a row; and where it is, about the point of the row's tree."""
     arm = row.position + row.orientation.turn(own.position)
     linear, acceleration = point_rates(arm, v, drift, gravity)
     place = row.orientation * own.orientation
-    return LaneEnd(place, arm - base.position, v.angular, linear, drift.angular, acceleration), arm
+    return LoopEnd(place, arm - base.position, v.angular, linear, drift.angular, acceleration), arm
 
 
-def still_end(own: Placement) -> tuple[LaneEnd, Vec3]:
+def still_end(own: Placement) -> tuple[LoopEnd, Vec3]:
     zero = Vec3.zero_like(own.position.x)
-    return LaneEnd(own.orientation, own.position, zero, zero, zero, zero), zero
+    return LoopEnd(own.orientation, own.position, zero, zero, zero, zero), zero
 
 
 def soften_frames(size: int, moves: Moves, power: int | None) -> Part:

@@ -16,7 +16,7 @@ from kinetree.lanes import Loop
 from ..cones import Cone, Response
 from ..newton import below_rounding
 from ..noslip import TURNS, cone_bounds, cone_grip, loss_grip
-from .kinds import Kind
+from .kinds import Kind, cone_of
 from .memory import NOTHING, SIDES, Gripping, fixed, kept_forces, summed, totals
 from .newton import Linked
 from .parts import Part, fill, once
@@ -31,7 +31,7 @@ def _cone(kind: Kind, elliptic: bool, known: Any, kept: tuple) -> Cone | None:
     """The cone of a contact with friction."""
     if kind.friction != "cone" or _dimension(kind) == 1:
         return None
-    return Cone(kept[2], known.friction, known.impratio, elliptic)
+    return cone_of(known, kept[2], elliptic)
 
 
 def gripping(kind: Kind, elliptic: bool) -> Kind:

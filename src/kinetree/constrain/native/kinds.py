@@ -15,7 +15,7 @@ from kinetree.lanes import Lane, Loop, Memory, Slots
 from kinetree.model import Model
 from kinetree.spatial import Force, Motion, Vec3
 
-from ..cones import Response, dot, dry, ellipse, one_sided, pyramid, times
+from ..cones import Cone, Response, dot, dry, one_sided, times
 from ..groups import constant
 from ..jacobians import six_by_six
 from .contacts import along, contact_list, frame, point_table, surface_constants
@@ -143,11 +143,9 @@ class Friction(NamedTuple):
     sign: Any
 
 
-def cone_response(known: Friction, D: Any, w: tuple, elliptic: bool) -> Response:
-    """The response of a contact; w has as many parts as the contact has dimensions."""
-    if len(w) == 1:
-        return one_sided(w[0], D)
-    return ellipse(w, D, known.friction, known.impratio) if elliptic else pyramid(w, D, known.friction)
+def cone_of(known: Friction, D: Any, elliptic: bool) -> Cone:
+    """The cone of a contact."""
+    return Cone(D, known.friction, known.impratio, elliptic)
 
 
 def force_on_body(point: Point, sign: Any, f: tuple) -> Force:
@@ -176,7 +174,7 @@ def contact(dim: int, elliptic: bool) -> Kind:
         return tuple(y - r for y, r in zip(along(point, known.sign, a, dim), ref, strict=True))
 
     def response(known: Friction, kept: tuple, w: tuple) -> Response:
-        return cone_response(known, kept[2], w, elliptic)
+        return cone_of(known, kept[2], elliptic).response(w)
 
     def pushed(known: Friction, kept: tuple, f: tuple) -> Force:
         return force_on_body(kept[0], known.sign, f)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree._arrays import library, there
-from kinetree.dynamics.loops.held import LINEAR, LoopEnd, following_row, held_rows, wanted_of
+from kinetree.dynamics.loops.held import LINEAR, following_row, held_rows, wanted_of
 from kinetree.dynamics.loops.rows import row_layout
 from kinetree.lanes import Lane, Loop, Slots
 from kinetree.model import Model, Placement
@@ -76,7 +76,7 @@ def find_rows(kind: LoopKind) -> Part:
             else:
                 ends.append(still_end(own)[0])
                 centres.append(Vec3.zero_like(own.position.x))
-        held = held_rows(name, LoopEnd(*ends[0]), LoopEnd(*ends[1]))
+        held = held_rows(name, *ends)
         zero = jnp.zeros_like(known.rate)
         found = [(wanted_of(known.rate, r.velocity, r.drift, r.error), -r.error, -r.velocity) for r in held.rows]
         pushes = [_pushes(r.part, r.n, (held.first, held.second), centres) for r in held.rows]

@@ -253,6 +253,12 @@ class Plan:
         parent = self.parent[i]
         return np.where(parent >= 0, self.row(parent), self.base(self.tree_of_row[i]))
 
+    def carriers(self, rows: Any) -> list[np.ndarray]:
+        """First slots of rows and of the bases of their trees; of row −1 both are the first base."""
+        rows = np.asarray(rows, np.int64)
+        base = self.base(self.tree_of_row[np.maximum(rows, 0)])
+        return [np.where(rows >= 0, self.row(rows), base), base]
+
     def body(self, row: Any) -> Any:
         """First slots of the bodies that rows carry."""
         return self._body(np.searchsorted(self.massive, np.asarray(row, np.int64)))

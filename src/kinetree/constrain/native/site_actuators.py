@@ -97,8 +97,7 @@ def driving(drive: DriveGroup, implicit: bool) -> Part:
         rows = rows_of(plan, at.number)
         columns = []
         for own in rows.T[:2]:
-            base = plan.base(plan.tree_of_row[np.maximum(own, 0)])
-            columns += [np.where(own >= 0, plan.row(own), base), base]
+            columns += plan.carriers(own)
         third = np.where((rows[:, 2:] == rows[:, :2]).any(1), -1, rows[:, 2])  # the first two have a place already
         columns += [np.where(third >= 0, plan.row(third), plan.base(plan.tree_of_row[np.maximum(rows[:, 0], 0)]))]
         return table(*columns, *ActuatorSlots.table(plan, at))

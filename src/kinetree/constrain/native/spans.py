@@ -35,13 +35,6 @@ def _tendons(plan: Plan) -> Tendons:
     return there(plan.world.tendons)
 
 
-def _carriers(plan: Plan, rows: Any) -> list[np.ndarray]:
-    """Rows and the bases of their trees; if nothing moves, the base is used for both."""
-    rows = np.array(rows, np.int64)
-    base = plan.base(plan.tree_of_row[np.maximum(rows, 0)])
-    return [np.where(rows >= 0, plan.row(rows), base), base]
-
-
 def points() -> Part:
     """Find the points in the world."""
 
@@ -54,7 +47,7 @@ def points() -> Part:
 
     def turns(plan: Plan) -> np.ndarray:
         routes = spans_of(plan).routes
-        return table(*_carriers(plan, routes.points), spans_of(plan).spot(np.arange(len(routes.points))))
+        return table(*plan.carriers(routes.points), spans_of(plan).spot(np.arange(len(routes.points))))
 
     return Part(loop, turns, lambda model, plan, known: Vec3(*split(_tendons(plan).points)))
 
@@ -92,7 +85,7 @@ def wraps(kind: WrapKind) -> Part:
         ends = (spans.spot([getattr(s, f) for s in some]) for f in ("first", "second"))
         side = spans.spot([max(a.side, 0) for a in arounds])
         strings = plan.strings.string([s.tendon for s in some])
-        return table(*_carriers(plan, [a.row for a in arounds]), *ends, side, spans.way(own), strings)
+        return table(*plan.carriers([a.row for a in arounds]), *ends, side, spans.way(own), strings)
 
     def constants(model: Model, plan: Plan, known: Known) -> WrapShape:
         tendons, own = _tendons(plan), np.array(spans_of(plan).wraps[kind])
@@ -148,7 +141,7 @@ def line_drifts() -> Part:
     def turns(plan: Plan) -> np.ndarray:
         spans, own = spans_of(plan), spans_of(plan).bending(plan.has)
         ends = [x[own] for x in (spans.paths.lines.first, spans.paths.lines.second)]
-        rows = [column for end in ends for column in _carriers(plan, np.array(spans.routes.points)[end])]
+        rows = [column for end in ends for column in plan.carriers(np.array(spans.routes.points)[end])]
         return table(*map(spans.spot, ends), *rows, plan.strings.string(spans.paths.lines.tendon[own]))
 
     def shares(model: Model, plan: Plan, known: Known) -> Any:
@@ -177,7 +170,7 @@ def entries() -> list[Part]:
 
     def turns(plan: Plan) -> np.ndarray:
         at = spans_of(plan).paths
-        return table(places(plan), spans_of(plan).line(at.line), *_carriers(plan, at.row))
+        return table(places(plan), spans_of(plan).line(at.line), *plan.carriers(at.row))
 
     return [
         fill(lambda plan: table(np.unique(places(plan))), number(0)),

@@ -26,14 +26,14 @@ HALF_TURN = 1e-6  # sine of the angle between opposite axes; below it, any direc
 
 
 class LoopEnd(NamedTuple):
-    """A frame of a loop in the world: its pose, velocity and acceleration."""
+    """A frame on a body, in the world: its pose, velocity and acceleration."""
 
-    turn: Quaternion
-    place: Vec3
+    orientation: Quaternion
+    position: Vec3
     omega: Vec3
-    v: Vec3
+    linear: Vec3  # velocity of the origin
     alpha: Vec3
-    a: Vec3
+    acceleration: Vec3  # of the origin
 
 
 class HeldRow(NamedTuple):
@@ -64,29 +64,31 @@ def held_rows(kind: str, one: LoopEnd, two: LoopEnd) -> HeldLoop:
     """The rows of a loop between two frames."""
     held = KINDS[kind]
     slides = len(held.linear) < 3
-    d, omega, apart = two.place - one.place, two.omega - one.omega, two.v - one.v
-    u, growth = apart, two.a - one.a
+    d, omega, apart = two.position - one.position, two.omega - one.omega, two.linear - one.linear
+    u, growth = apart, two.acceleration - one.acceleration
     if not held.point:
         spun, sped = (one.omega, one.alpha) if slides else (two.omega, two.alpha)
         u, growth = apart - spun.cross(d), growth - (sped.cross(d) + spun.cross(apart))
-    axes = one.turn.rotation().rows
+    axes = one.orientation.rotation().rows
     rows = []
     for k in held.linear:
         n = Vec3(*(jnp.full_like(d.x, float(k == i)) for i in range(3))) if held.point else axes[k]
         turning = 0.0 if held.point else one.omega.cross(n).dot(u)
         rows.append(HeldRow(LINEAR, n, n.dot(u), n.dot(growth) + turning, n.dot(d)))
     if held.angular:
-        turned, alpha = _turned(one.turn, two.turn, len(held.angular) == 3), two.alpha - one.alpha
+        turned, alpha = _turned(one.orientation, two.orientation, len(held.angular) == 3), two.alpha - one.alpha
         for n in (axes[k] for k in held.angular):
             drift = n.dot(alpha) + one.omega.cross(n).dot(omega)
             rows.append(HeldRow(ANGULAR, n, n.dot(omega), drift, n.dot(turned)))
     if held.crossed:
-        x1, y2 = axes[0], two.turn.rotation().rows[1]
+        x1, y2 = axes[0], two.orientation.rotation().rows[1]
         n = y2.cross(x1)
         turning = two.omega.cross(y2).cross(x1) + y2.cross(one.omega.cross(x1))
         drift = n.dot(two.alpha - one.alpha) + turning.dot(omega)
         rows.append(HeldRow(ANGULAR, n, n.dot(omega), drift, x1.dot(y2)))
-    return HeldLoop(rows, two.place if slides else one.place, two.place if held.point or slides else one.place)
+    return HeldLoop(
+        rows, two.position if slides else one.position, two.position if held.point or slides else one.position
+    )
 
 
 def _turned(one: Quaternion, two: Quaternion, whole: bool) -> Vec3:

@@ -79,7 +79,7 @@ def _rows_of_frames(model: Model, loops: Loops, at: Any, rows: tuple) -> tuple[A
     pose, axis = pick(at[0], np.arange(1, structure.tree.n + 1)), at[1]
     z = pose.orientation.rotation().rows[2]
     spin, slide = z * axis.turn, z * axis.slide
-    m1, m2 = (jnp.asarray(_carries(structure, c), one.place.x.dtype) for c in (c1, c2))
+    m1, m2 = (jnp.asarray(_carries(structure, c), one.position.x.dtype) for c in (c1, c2))
 
     def moved(place: Vec3) -> Vec3:
         arm = Vec3(*(p[:, None] - c for p, c in zip(place, pose.position, strict=True)))
