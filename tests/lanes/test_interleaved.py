@@ -56,11 +56,17 @@ def test_what_a_turn_reads_is_read_before_it_changes(places):
     assert np.abs(ours).max() > 100
 
 
+def turn_of(text):
+    """The lines of a turn of the first loop, for a block of lanes."""
+    after = text[text.index("before0:") :]
+    return after[after.index("each.1:") : after.index("each.1_after:")].splitlines()
+
+
 def test_results_are_stored_before_all_is_read():
     """A turn that computes number by number keeps none of them waiting."""
     adding = Loop(lambda _, __, x: ((), x, ()), 2, NOTHING, reads=(BLOCK.at(0, "x"),), adds=(BLOCK.at(1, "x"),))
     text = module_text(Program("test_adding", (adding,), 0, 0), np.dtype(float), 4)
-    turn = text[text.index("loop0_turn:") : text.index("loop0_turned:")].splitlines()
+    turn = turn_of(text)
     stores, loads = ([k for k, line in enumerate(turn) if word in line] for word in (" store ", " load <4 x double>"))
     assert len(stores) == SIZE
     assert len(loads) == 2 * SIZE
@@ -78,7 +84,7 @@ def test_slots_that_are_used_often_stay_in_one_of_32_registers(width, loads):
 
     scale = Loop(step, 3, NOTHING, (one.at(0, "x"),), (many.at(1, "y"),), inputs=(Lane(0, 2),))
     text = module_text(Program("test_scaling", (scale,), 1, 0), np.dtype(float), width)
-    turn = text[text.index("loop0_turn:") : text.index("loop0_turned:")].splitlines()
+    turn = turn_of(text)
     assert sum(f" load <{width} x double>" in line for line in turn) == loads + 1  # and the input
 
 
