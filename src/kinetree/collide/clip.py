@@ -198,6 +198,23 @@ def _first_pair(wanted: Any, n1: Any, n2: Any, test: Callable[[Any, Any], Any]) 
     return jnp.where(found, i, 0), jnp.where(found, j, 0), found
 
 
+def _best_pair(wanted: Any, n1: Any, n2: Any, score: Callable[[Any, Any], Any], least: float) -> tuple[Any, Any, Any]:
+    """The pair of numbers below n1 and n2 with the highest score, if one is above `least`; of equal ones the first."""
+
+    def turn(s: tuple) -> tuple:
+        i, j, most, best = s
+        new = score(i, j)
+        better = new > most
+        last = j + 1 >= n2
+        following = jnp.where(last, i + 1, i), jnp.where(last, 0, j + 1)
+        return *following, jnp.where(better, new, most), where(better, (i, j), best)
+
+    zero = jnp.zeros_like(n1)
+    start = zero, zero, jnp.full_like(score(zero, zero), least), (zero, zero)
+    _, _, most, (i, j) = while_loop(lambda s: wanted & (s[0] < n1) & (n2 > 0), turn, start)
+    return i, j, most > least
+
+
 def _copied(to: _Polygon, f: Feature, face: Any, wanted: Any) -> _Polygon:
     """The corners of a face of a shape, put into a polygon if `wanted`."""
     ring, count = f.ring(face)
@@ -231,8 +248,8 @@ def several_points(f1: Feature, f2: Feature, margin: Scalar) -> Points:
 
         return test
 
-    i1, i2, face_face = _first_pair(
-        always, f1.n_faces, f2.n_faces, lambda i, j: f1.normal(i).dot(f2.normal(j)) < -FACE_ALIGNED
+    i1, i2, face_face = _best_pair(
+        always, f1.n_faces, f2.n_faces, lambda i, j: -f1.normal(i).dot(f2.normal(j)), FACE_ALIGNED
     )
     may1 = ~face_face & (f1.dimension < 3) & (f1.dimension <= f2.dimension)
     over2, line1, edge1 = _first_pair(may1, f2.n_faces, f1.n_edges, lies(f1, f2))
