@@ -44,3 +44,10 @@ def test_overhead_grows_with_devices_and_shrinks_with_work():
 def test_no_devices_are_refused():
     with pytest.raises(ValueError, match="one device"):
         scale.batch(scale.inverse_dynamics_of_worlds(7), 10, 0)
+
+
+def test_other_things_are_refused():
+    with pytest.raises(TypeError, match="work must be a Work, not a int"):
+        scale.batch(3, 10)
+    with pytest.raises(TypeError, match="machine must be a Machine, not a str"):
+        scale.tree(scale.INVERSE_DYNAMICS_OF_TREE, 10, machine="H200")

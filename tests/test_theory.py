@@ -87,8 +87,21 @@ def test_factorization_counts():
 
 
 @pytest.mark.parametrize(
-    "bad", [lambda: theory.dca(0, 1), lambda: theory.dcae(4, 0), lambda: theory.dcae_balanced(4, 2, 0)]
+    "bad",
+    [
+        lambda: theory.dca(0, 1),
+        lambda: theory.dcae(4, 0),
+        lambda: theory.dcae_balanced(4, 2, 0),
+        lambda: theory.dcae_balanced(4, 2, "a"),
+        lambda: theory.aba_serial("a"),
+        lambda: theory.dca(np.zeros(2), 1),
+        lambda: theory.vneb_inertia_matrix(np.nan),
+    ],
 )
 def test_nonsense_is_refused(bad):
     with pytest.raises(ValueError, match="not"):
         bad()
+
+
+def test_counts_of_any_type_of_number():
+    assert theory.vneb_inertia_matrix(np.int64(8)) == theory.vneb_inertia_matrix(8.0) == theory.vneb_inertia_matrix(8)

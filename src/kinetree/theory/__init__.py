@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kinetree.model.required import is_number
 from kinetree.tree import Tree
 
 
@@ -32,13 +33,18 @@ class Operations(NamedTuple):
         return Operations(self.multiplications * factor, self.additions * factor)
 
 
+def is_count(value: object) -> bool:
+    """True if a value is a finite number, at least 1."""
+    return is_number(value) and 1 <= value < math.inf  # type: ignore[operator]
+
+
 def _rounds(n: int) -> int:
     """⌈log2 n⌉."""
-    return (n - 1).bit_length()
+    return (math.ceil(n) - 1).bit_length()
 
 
 def _check(n: int, processors: int = 1) -> None:
-    if n < 1 or processors < 1:
+    if not (is_count(n) and is_count(processors)):
         raise ValueError(f"a chain has at least one body and one processor, not {n} and {processors}")
 
 
@@ -90,7 +96,7 @@ def dcae_balanced(n: int, processors: int, balance: float = 2.0) -> Operations:
     _check(n, processors)
     if processors == 1:
         return aba_serial(n)
-    if balance <= 0:
+    if not (is_number(balance) and 0 < balance < math.inf):
         raise ValueError(f"balance is a positive ratio, not {balance}")
     share = n / (processors - 1 + balance)
     assembly = Operations(928, 812).times(math.log2(processors / 2))

@@ -13,6 +13,8 @@ The figures of a machine are measured ones; benchmarks/NOTES.md has them.
 import math
 from typing import NamedTuple
 
+from kinetree.theory import is_count
+
 
 class Machine(NamedTuple):
     """A kind of device, and what joins several of them. Seconds, bytes and operations."""
@@ -90,14 +92,17 @@ class Prediction(NamedTuple):
         return self.compute + self.launches + self.messages
 
 
-def _check(count: float, devices: int) -> None:
-    if count < 1 or devices < 1:
+def _check(work: Work, machine: Machine, count: float, devices: int) -> None:
+    for name, value, kind in (("work", work, Work), ("machine", machine, Machine)):
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be a {kind.__name__}, not a {type(value).__name__}")
+    if not (is_count(count) and is_count(devices)):
         raise ValueError(f"at least one world or body, and one device, not {count} and {devices}")
 
 
 def batch(work: Work, worlds: float, devices: int = 1, machine: Machine = H200) -> Prediction:
     """A batch of worlds, divided evenly."""
-    _check(worlds, devices)
+    _check(work, machine, worlds, devices)
     share = math.ceil(worlds / devices)
     compute = share * max(work.bytes / machine.stream, work.operations / machine.rate)
     return Prediction(compute, machine.launch, 0.0, share * work.kept <= machine.memory)
@@ -107,7 +112,7 @@ def tree(
     work: Work, bodies: float, devices: int = 1, machine: Machine = H200, chunks_in_a_row: int | None = None
 ) -> Prediction:
     """One tree over devices; of a chain, all chunks are in a row."""
-    _check(bodies, devices)
+    _check(work, machine, bodies, devices)
     share = math.ceil(bodies / devices)
     compute = share * max(work.bytes / machine.walk, work.operations / machine.rate)
     launches = machine.launch + work.passes * machine.prefix
