@@ -300,3 +300,21 @@ def test_elements_nested_without_end():
     depth = 200_000
     with pytest.raises(kt.ModelError, match="has no links"):
         kt.load("<robot>" + "<x>" * depth + "</x>" * depth + "</robot>")
+
+
+@pytest.mark.parametrize(
+    ("limit", "says"),
+    [
+        ('lower="1" upper="-1"', "has a lower limit above the upper one"),
+        ('lower="-1" upper="1" effort="-2"', "has a negative effort limit"),
+        ('lower="-1" upper="1" velocity="-2"', "has a negative velocity limit"),
+    ],
+)
+def test_limits_that_make_no_sense_are_told(limit, says):
+    inertia = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    text = (
+        f'<robot name="r"><link name="a"/><link name="b">{inertia}</link><joint name="j" type="revolute">'
+        f'<parent link="a"/><child link="b"/><axis xyz="0 0 1"/><limit {limit}/></joint></robot>'
+    )
+    with pytest.warns(UserWarning, match=f"joint 'j' {says}"):
+        kt.load(text)

@@ -288,6 +288,14 @@ def _with_physics(model: Model, joints: list[Element | None], report: Report) ->
         if (values < 0).any():
             which = few([n for n in model.joint_names if (values[model.v_index(n)] < 0).any()])
             report.warn(f"{what} of joint {which} is negative; its absolute value is used")
+    for what, values, where in (
+        ("lower limit above the upper one", limits.lower > limits.upper, model.q_index),
+        ("negative velocity limit", limits.velocity < 0, model.v_index),
+        ("negative effort limit", limits.effort < 0, model.v_index),
+    ):
+        if values.any():
+            which = few([n for n in model.joint_names if values[where(n)].any()])
+            report.warn(f"joint {which} has a {what}; it is used unchanged")
     with in_file(report.file):
         model = model.replace(limits=limits)
         if damping.any():
