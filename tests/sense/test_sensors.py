@@ -120,6 +120,18 @@ def test_forces_between_bodies_leave_out_those_of_tendons():
     np.testing.assert_allclose(found, data.sensordata, rtol=1e-10, atol=1e-9)
 
 
+def test_a_body_that_stands_still_feels_an_equality_at_its_own_anchor():
+    """The two anchors are apart, as the equality is soft."""
+    m = compiled("""<mujoco><worldbody><body name="still" pos="0.1 0 0"><geom size="0.1"/><site name="s"/></body><body
+      name="moves" pos="0 0 0.5"><freejoint/><geom size="0.1"/></body></worldbody><equality><connect body1="moves"
+      body2="still" anchor="0.1 0 -0.2"/></equality><sensor><torque site="s"/><force site="s"/></sensor></mujoco>""")
+    model, data = ours(m), mujoco.MjData(m)
+    data.qpos[:3] += 0.1, 0.2, 0.05
+    mujoco.mj_forward(m, data)
+    found = kt.sensors(model, kt.initial_state(model, np.array(data.qpos)))
+    np.testing.assert_allclose(np.concatenate(list(found.values())), data.sensordata, rtol=1e-9, atol=1e-9)
+
+
 def test_sensors_in_code():
     model = kt.auto_tree(3)
     model = kt.with_sensors(

@@ -81,14 +81,15 @@ def pushes(
         poses = row_poses(laid, arranged(laid, model, q))
         chosen = frame_members(model, equal.frames)
         start = len(responses) - contacts - len(chosen)
-        for k, (_, moves) in enumerate(chosen):
-            parts.append(_frames(moves, problem.groups[start + k], responses[start + k].force, poses))
+        for k, (members, moves) in enumerate(chosen):
+            still = [x[members] for x in (equal.frames.position1, equal.frames.position2)]
+            parts.append(_frames(moves, still, problem.groups[start + k], responses[start + k].force, poses))
     whole = jax.tree.map(lambda *x: jnp.concatenate(x), *parts) if parts else None
     return felt, whole
 
 
-def _frames(moves: tuple[bool, bool], group: Any, force: Any, poses: Any) -> PointPush:
-    """Forces of equalities, whose anchors are where their groups have them."""
+def _frames(moves: tuple[bool, bool], still: list[Any], group: Any, force: Any, poses: Any) -> PointPush:
+    """Forces of equalities. Anchors are where their groups have them, those of the base where it has them: `still`."""
     zero = jnp.zeros_like(force[0])
     J = group.J
     both = ((J.X1, J.at1), (J.X2, J.at2)) if all(moves) else ((J.X, J.at),) * 2
@@ -98,5 +99,8 @@ def _frames(moves: tuple[bool, bool], group: Any, force: Any, poses: Any) -> Poi
         pose = pick(poses, np.array(at))
         return pose.position + pose.orientation.turn(X.r)
 
-    one, two = (place(*b) for b in both)
+    def fixed(position: Any) -> Vec3:
+        return Vec3(*(jnp.asarray(position, zero.dtype)[:, k, None] + zero for k in range(3)))
+
+    one, two = (place(*b) if m else fixed(p) for b, m, p in zip(both, moves, still, strict=True))
     return PointPush(one, two, Vec3(*force[:3]), moment)
