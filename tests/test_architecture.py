@@ -39,6 +39,7 @@ ORDER = (
     ("kinetree",),
     ("view",),
     ("cli",),
+    ("__main__",),
 )
 RANK = {name: rank for rank, row in enumerate(ORDER) for name in row}
 

@@ -1,6 +1,8 @@
 """The commands that move, compute and draw, as somebody types them."""
 
 import json
+import runpy
+import sys
 
 import numpy as np
 import pytest
@@ -19,6 +21,14 @@ def folder(tmp_path_factory):
     words = ["simulate", ARM, "--time", "0.2", "--batch", "2", "--out", str(folder / "run.npz"), "--json"]
     assert run(words) == 0
     return folder
+
+
+def test_python_runs_it_as_a_module(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["python -m kinetree", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("kinetree", run_name="__main__", alter_sys=False)
+    assert ended.value.code in (0, None)
+    assert capsys.readouterr().out == f"kinetree {kt.__version__}\n"
 
 
 def test_simulate_saves_a_trajectory(folder, capsys):

@@ -70,7 +70,7 @@ def test_what_can_not_be_placed_is_refused():
         ({"ball": (0, 0, 0)}, kt.ModelError, "joints"),
         ({"nobody": (0, 0, 0)}, Exception, "nobody"),
         ({"paddle": (0, 0)}, kt.ModelError, "position"),
-        ({"paddle": ((0, 0, 0), (0, 0, 0, 0))}, kt.ModelError, "length"),
+        ({"paddle": ((0, 0, 0), (0, 0, 0, 0))}, kt.ModelError, "quaternion"),
         ({"paddle": (0, np.nan, 0)}, kt.ModelError, "finite"),
     ):
         with pytest.raises(error, match=words):

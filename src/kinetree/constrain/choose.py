@@ -58,14 +58,14 @@ def way_of(model: Model, dtype: Any = float, goal: Goal = Goal.DYNAMICS) -> Way:
 
 
 def _found(model: Model, goal: Goal) -> Way:
-    plan = Plan(model)
+    plan, reason = Plan(model), ""
     if goal is Goal.DYNAMICS:
         reason = not_served(model, plan)
     elif goal is Goal.FORCES:
         heavy = "tendons with armature, whose inertia is a force here" if plan.has.tendon_armature else ""
         reason = not_known(model, plan) or heavy
-    else:
-        reason = "" if plan.touches else "nothing touches"
+    elif not plan.touches:
+        return Way(None, "nothing can touch, so lists are empty")
     if reason:
         return Way(None, f"{reason}, {UNKNOWN}")
     return Way(plan, "a lane to a world, each until it is done" if goal is Goal.DYNAMICS else "a lane to a world")
