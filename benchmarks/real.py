@@ -16,6 +16,8 @@ from .text import count, rate, ratio, table
 
 WORDS = {"ID": "inverse dynamics", "FD": "forward dynamics", "H": "mass matrix", "FK": "poses of all bodies"}
 WORDS |= {"J": "Jacobians", "CoM": "centre of mass", "∂ID": "derivatives of ID", "∂FD": "derivatives of FD"}
+WORDS |= {"ID specialised": "inverse dynamics, specialised", "FD specialised": "forward dynamics, specialised"}
+WORDS |= {"FK, joints": "poses of all bodies beside Pinocchio's of the joints alone"}
 
 
 class Writer:
@@ -63,7 +65,7 @@ def robots(records: Sequence[Record]) -> Iterator[str]:
             words = WORDS.get(name, name)
             rows.append([f"{words}, {title}", ratio(middle), f"{ratio(found[0][0])} ({found[0][1]})", count(below)])
     if rows:
-        days = Counter(r["run"][:10] for r in latest(records, "robots", ("robot", "call")))
+        days = Counter(r["run"][:10] for r in latest(records, "robots", ("robot",)))
         when = ", ".join(f"{n} on {day}" for day, n in sorted(days.items()))
         yield f"## Times as fast as Pinocchio: robots of example-robot-data as loaded, fixed and floating ({when})\n"
         yield from table(["quantity, two threads each", "median", "worst robot", "slower than Pinocchio"], rows)
