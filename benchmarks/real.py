@@ -52,23 +52,30 @@ def machine(record: Record) -> str:
     return " ".join(name.split()[:2])
 
 
+CALLS = {"one": "one call from Python", "batch": "4\u202f096 states"}
+
+
 def robots(records: Sequence[Record]) -> Iterator[str]:
-    """The worst and the median robot beside Pinocchio."""
-    rows = []
-    for call, title in (("one", "one call from Python"), ("batch", "4\u202f096 states")):
-        own = [r for r in latest(records, "robots", ("robot", "call")) if r["call"] == call]
-        names = list(dict.fromkeys(name for r in own for name in r["ratios"]))
-        for name in names:
-            found = sorted((r["ratios"][name], r["robot"]) for r in own if name in r["ratios"])
-            below = sum(times < 1 for times, _ in found)
-            middle = found[len(found) // 2][0]
-            words = WORDS.get(name, name)
-            rows.append([f"{words}, {title}", ratio(middle), f"{ratio(found[0][0])} ({found[0][1]})", count(below)])
-    if rows:
-        days = Counter(r["run"][:10] for r in latest(records, "robots", ("robot",)))
-        when = ", ".join(f"{n} on {day}" for day, n in sorted(days.items()))
-        yield f"## Times as fast as Pinocchio: robots of example-robot-data as loaded, fixed and floating ({when})\n"
-        yield from table(["quantity, two threads each", "median", "worst robot", "slower than Pinocchio"], rows)
+    """The median and the worst robot beside Pinocchio, a row for each quantity."""
+    own = latest(records, "robots", ("robot", "call"))
+    names = list(dict.fromkeys(name for r in own for name in r["ratios"]))
+    if not names:
+        return
+    days = Counter(r["run"][:10] for r in latest(records, "robots", ("robot",)))
+    when = ", ".join(f"{n} on {day}" for day, n in sorted(days.items()))
+    yield f"## Times as fast as Pinocchio: robots of example-robot-data as loaded, fixed and floating ({when})\n"
+    heads = (f"{call}: {what}" for call in CALLS.values() for what in ("median", "worst robot"))
+    rows = ([WORDS.get(name, name), *(x for call in CALLS for x in _spread(own, call, name))] for name in names)
+    yield from table(["quantity, two threads each", *heads], rows)
+
+
+def _spread(records: Sequence[Record], call: str, name: str) -> tuple[str, str]:
+    """The median, and the worst robot."""
+    ratios = [(r["ratios"][name], r["robot"]) for r in records if r["call"] == call and name in r["ratios"]]
+    if not ratios:
+        return "", ""
+    (worst, robot), (middle, _) = (sorted(ratios)[k] for k in (0, len(ratios) // 2))
+    return ratio(middle), f"{ratio(worst)} ({robot.split('/')[-1].replace('.urdf', '')})"
 
 
 def ground(records: Sequence[Record]) -> Iterator[str]:

@@ -17,14 +17,16 @@ LARGE = (  # platform, group, algorithm, bodies, branching
 HEAD = """# Performance
 
 One screen; every number is read from `benchmarks/results/` by `python -m benchmarks.report`. [All cases, errors
-and versions](performance_details.md). [Published experiments, drawn again](experiments.md). What is slow or short
-beyond these tables: [limits](limits.md). Your own machine: `kinetree bench run --filter cpu --peers --out mine.jsonl`.
+and versions](performance_details.md). [Published experiments, drawn again](experiments.md). Your own machine:
+`kinetree bench run --filter cpu --peers --out mine.jsonl`. What is slow: [limits](limits.md). Of these tables are
+behind what others have published or reach, or short of a goal: SLOWER.
 """
 
 
 def page(machines: Sequence[Any], robots: Sequence[Record] = ()) -> str:
     """The text of the page; `robots` are the records of real robots."""
-    parts = [HEAD, *many_states(machines), *real.sections(robots), *large_trees(machines), *ledger(machines)]
+    head = HEAD.replace("SLOWER", ", ".join(map(slower_cases, machines)))
+    parts = [head, *many_states(machines), *real.sections(robots), *large_trees(machines)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -79,11 +81,8 @@ def large_trees(machines: Sequence[Any]) -> Iterator[str]:
         yield from table(["problem", "machine", "time", "published", "relative error"], rows)
 
 
-def ledger(machines: Sequence[Any]) -> Iterator[str]:
-    """How much is slower elsewhere; the details name each case."""
-    yield "## What is slower\n"
-    for machine in machines:
-        found = len(dict.fromkeys(machine.slower))
-        words = f"{count(found)} case{'s' * (found != 1)}" if found else "nothing that was measured"
-        cases = f"[{words}](performance_details.md) of these tables"
-        yield f"- {machine.name}: {cases} behind what others have published or reach, or short of a goal."
+def slower_cases(machine: Any) -> str:
+    """How much is slower on a machine; the details name each case."""
+    found = len(dict.fromkeys(machine.slower))
+    words = f"{count(found)} case{'s' * (found != 1)}" if found else "nothing that was measured"
+    return f"[{words}](performance_details.md) on {machine.name}"
