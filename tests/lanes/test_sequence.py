@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.constrain.choose import way_of
+from kinetree.constrain.native import binding
+from kinetree.constrain.native.solve import solver_of
 from kinetree.lanes import Lane, Loop, Program, Repeat, Slots, written_out
 from kinetree.lanes.cpu.compiled import CompiledProgram
 from kinetree.lanes.cuda.ptx import LAYOUT, Access, ptx
@@ -239,14 +242,14 @@ EGGS = """<mujoco><option timestep="0.01"/><worldbody><geom type="ellipsoid" siz
 <body pos="0 0 0.25"><joint type="slide"/><geom type="ellipsoid" size="0.1 0.1 0.2"/></body></worldbody></mujoco>"""
 
 
-def stepper_of(text):
+def stepper_of(text, known=True):
     model = kt.load(text)
     made = stepper_for(model, "Euler", np.float64, 0.01, False)
     assert made is not None
     native = program_of(made.variant)
     sizes = *(made.widths[name] for name in made.variant.inputs), made.width
-    known = (None, *made.constants[1:])
-    return model, made, written_out(native.program, made.tables, sizes, known, uneven=True, mirror=made.plan.mirror)
+    constants = (None, *made.constants[1:]) if known else (None,) * len(made.constants)
+    return model, made, written_out(native.program, made.tables, sizes, constants, True, made.plan.mirror)
 
 
 @pytest.fixture(scope="module")
@@ -255,16 +258,23 @@ def stepper():
 
 
 @pytest.mark.parametrize(
-    ("text", "threads", "near"),
-    [(CART, 1, "all"), (CART, 1, "hot"), (CART, 1, "none"), (WALKER, 2, "all"), (HEAP, 1, "all"), (EGGS, 1, "all")],
-    ids=["cart", "cold slots apart", "all slots apart", "walker", "heap", "contacts that are searched for"],
+    ("text", "threads", "near", "known"),
+    [
+        pytest.param(CART, 1, "all", True, id="cart"),
+        pytest.param(CART, 1, "hot", True, id="cold slots apart"),
+        pytest.param(CART, 1, "none", True, id="all slots apart"),
+        pytest.param(WALKER, 2, "all", True, id="walker"),
+        pytest.param(WALKER, 2, "all", False, id="numbers of the model as inputs"),
+        pytest.param(HEAP, 1, "all", True, id="heap"),
+        pytest.param(EGGS, 1, "all", True, id="contacts that are searched for"),
+    ],
 )
-def test_steps_with_contact_have_the_same_bits(text, threads, near):
+def test_steps_with_contact_have_the_same_bits(text, threads, near, known):
     """Two threads share a robot with two sides that are alike; slots may lie in the device's memory.
 
-    The matrix of a heap is eliminated by a list of turns.
+    The matrix of a heap is eliminated by a list of turns. The numbers of a model may be traced.
     """
-    model, made, own = stepper_of(text)
+    model, made, own = stepper_of(text, known)
     host = OnHost(own, made.slots, "float64", {"all": None, "hot": made.plan.hot, "none": 0}[near])
     assert host.threads == threads
     assert (host.cold > 0) == (near != "all")
@@ -283,6 +293,25 @@ def test_steps_with_contact_have_the_same_bits(text, threads, near):
         touched |= bool(kt.contacts(model, wanted.q).active.any())
         state = wanted
     assert touched
+
+
+def test_accelerations_with_contact_have_the_same_bits(monkeypatch):
+    """On a GPU solutions outside of steps are written out, too, for known models and for traced ones."""
+    monkeypatch.setattr(binding, "may_sequence", lambda model, known: True)
+    model = kt.load(CART)
+    plan = way_of(model).plan
+    state = kt.initial_state(model, batch=(4,))
+    qd = np.random.default_rng(0).normal(size=state.qd.shape)
+    given = np.ascontiguousarray(state.q), qd, np.zeros_like(qd)
+    solver = solver_of(model, plan, np.float64, model.timestep)
+    found = OnHost(solver.own, plan.slots, "float64")(solver.own.straight.widths[3:], solver.constants, given)
+    wanted = solver(*given)
+    for name, x in zip(solver.variant.outputs, found, strict=True):
+        np.testing.assert_array_equal(x, getattr(wanted, name))
+    asked = []
+    jax.eval_shape(lambda own: asked.append(solver_of(own, plan, np.float64, own.timestep).own), model)
+    assert asked[0].straight.hot == plan.hot
+    assert [x is None for x in asked[0].straight.constants] != [x is None for x in solver.own.straight.constants]
 
 
 @NEEDED

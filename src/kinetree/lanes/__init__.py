@@ -6,7 +6,6 @@ from .primitive import run, run_slope
 from .program import xla
 from .program.program import NOTHING, NUMBER, Body, Lane, Loop, Memory, Program, Repeat, Slots, slot
 from .program.straight import written_out
-from .program.teams import Teams
 from .program.woven import Woven, weave
 from .target import add_target
 
@@ -30,7 +29,6 @@ __all__ = [
     "Program",
     "Repeat",
     "Slots",
-    "Teams",
     "Woven",
     "native_enabled",
     "run",

@@ -30,7 +30,6 @@ from .program.bound import Bound
 from .program.derivative import adjoint_program, backward_memory, tangent_program, tangent_tables
 from .program.own_constants import own_table, with_own_constants
 from .program.program import Program
-from .program.teams import Teams
 from .program.woven import Woven
 from .target import Target, compiled, define_eager, lower
 from .transposed import linear_primitive
@@ -211,14 +210,13 @@ def run(
     constants: tuple,
     inputs: tuple,
     woven: Woven | None = None,
-    teams: Teams | None = None,
     written: Program | None = None,
 ) -> tuple:
     """Outputs (lanes, width) of a program on inputs (lanes, width).
 
     For each loop there is a table, (turns, columns) of int32, and an array of constants, (turns, count). On JAX arrays
-    native code runs the `woven` program if there is one, and several threads may share a lane if there are `teams`. A
-    GPU runs the `written` program if there is one: the same, written out for one mechanism (cuda/sequence.py).
+    native code runs the `woven` program if there is one. A GPU runs the `written` program if there is one: the same,
+    written out for one mechanism (cuda/sequence.py).
     """
     plain = all(isinstance(x, np.ndarray) for x in (*constants, *inputs))
     if plain and (native := compiled(program, np.dtype(inputs[0].dtype).name)) is not None:
@@ -226,7 +224,7 @@ def run(
     inputs = tuple(x if isinstance(x, jax.Array) else jnp.asarray(x) for x in inputs)
     dtype = inputs[0].dtype  # JAX may have converted it to float32
     constants = tuple(c if c.dtype == dtype else c.astype(dtype) for c in constants)
-    bound = Bound(program, slots, tuple(widths), woven, teams, written)
+    bound = Bound(program, slots, tuple(widths), woven, written)
     return tuple(RUN.bind(*tables, *constants, *inputs, bound=bound))
 
 

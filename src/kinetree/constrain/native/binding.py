@@ -4,8 +4,10 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
-from kinetree.lanes import Loop, Program, Teams
+from kinetree.dynamics.schedules.choose import may_sequence
+from kinetree.lanes import Loop, Program, written_out
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model
 from kinetree.spatial import Vec3
@@ -54,7 +56,6 @@ class Native(NamedTuple):
 
 
 _tables: OncePerOwner[Any] = OncePerOwner()
-_teams: OncePerOwner[Teams] = OncePerOwner()
 _constants: OncePerOwner[Any] = OncePerOwner()
 
 
@@ -63,9 +64,21 @@ def tables_of(native: Native, plan: Plan) -> tuple[np.ndarray, ...]:
     return _tables.get(plan, id(native), lambda: tuple(p.table(plan) for p in native.parts))
 
 
-def teams_of(native: Native, plan: Plan) -> Teams:
-    """Which turns of all loops may be done at the same time, made once for a plan."""
-    return _teams.get(plan, id(native), lambda: Teams(native.program, plan.slots, plan.hot, tables_of(native, plan)))
+def written_for(native: Native, model: Model, plan: Plan, widths: tuple[int, ...], constants: tuple) -> Program | None:
+    """The program written out for GPUs, if its lanes go different ways; None if it is not to be written out.
+
+    Arguments:
+        native: the program.
+        model: what it is written out for.
+        plan: of the model.
+        widths: of inputs and outputs.
+        constants: of all loops. Those that are traced, or None, stay inputs of the program.
+    """
+    traced = [isinstance(x, Tracer) for x in constants]
+    if native.program.even or not may_sequence(model, not any(traced)):
+        return None
+    known = tuple(None if unknown else x for x, unknown in zip(constants, traced, strict=True))
+    return written_out(native.program, tables_of(native, plan), widths, known, True, plan.mirror, plan.hot)
 
 
 def constants_of(native: Native, model: Model, plan: Plan, dtype: Any, h: Any) -> tuple:

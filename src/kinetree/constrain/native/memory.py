@@ -242,9 +242,10 @@ def fixed(name: str) -> Slots:
     return GLOBAL.at(None, name)
 
 
-def total(column: int, name: str) -> Slots:
-    """A part of a sum, named by the column."""
-    return TOTAL.at(column, name)._replace(total=GLOBAL.size)
+def total(column: int | None, name: str) -> Slots:
+    """A part of a sum, named by the column; without a column the first part, which comes after what all loops share."""
+    place = TOTAL.at(column, name)
+    return place if column is not None else Slots(None, GLOBAL.size + place.offset, place.tree)
 
 
 def totals(name: str) -> tuple[Slots, ...]:

@@ -8,7 +8,7 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree._arrays import flattened
-from kinetree.lanes import run, run_slope, xla
+from kinetree.lanes import Program, run, run_slope, xla
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.linear import BoundProgram, run_change
 from kinetree.lanes.program.single import Single, single
@@ -16,7 +16,7 @@ from kinetree.lanes.target import compiled
 from kinetree.model import Model
 from kinetree.model.arguments import is_known
 
-from .binding import constants_of, tables_of, teams_of
+from .binding import constants_of, tables_of, written_for
 from .contacts import POINT_REPORT
 from .features import Features, features_of
 from .kinds import FORCE_REPORT
@@ -63,6 +63,7 @@ class Solver:
     smooth: tuple[Any, ...] = ()  # constants of the program for derivatives, where there is one
     answers: tuple[Any, ...] = ()  # of the one that answers changes, where accelerations are asked for
     seen: tuple[Any, ...] = ()  # constants of the program for motions of contacts that need a search
+    own: Program | None = field(default=None, metadata={"static": True})  # written out for one model, for GPUs
 
     @property
     def differentiable(self) -> bool:
@@ -77,10 +78,9 @@ class Solver:
         if not by_xla and (found := self._at_once(inputs)) is not None:
             return self._split(found)
         native = program_of(self.variant)
-        bound = native.program, self.plan.slots, self._widths(), tables_of(native, self.plan), self.constants
-        return self._split(
-            xla.run(*bound, inputs) if by_xla else run(*bound, inputs, teams=teams_of(native, self.plan))
-        )
+        plan, widths = self.plan, _widths(self.variant, self.plan)
+        bound = native.program, plan.slots, widths, tables_of(native, plan), self.constants
+        return self._split(xla.run(*bound, inputs) if by_xla else run(*bound, inputs, written=self.own))
 
     def _at_once(self, inputs: tuple) -> tuple | None:
         """The outputs on plain NumPy arrays by a builtin, made at the first call; None if there is none."""
@@ -93,7 +93,7 @@ class Solver:
                 code = compiled(native.program, inputs[0].dtype.name)
             bound = None
             if code is not None:
-                own = self._widths()
+                own = _widths(self.variant, self.plan)
                 widths, shapes = (*(x.shape[1] for x in inputs), *own), tuple((n,) for n in own)
                 tables = tables_of(native, self.plan)
                 bound = code.bound(self.plan.slots, widths, tables, self.constants, shapes, unchecked=True)
@@ -118,7 +118,7 @@ class Solver:
         def found(qdd: Any, names: tuple[str, ...]) -> Solved:
             key, outputs = (id(native), names), tuple(map(balance.outputs.index, names))
             own = _singles.get(self.plan, key, lambda: single(native.program, tables_of(native, self.plan), outputs))
-            widths, inputs = self._widths(balance), _inputs(balance, **given, warm=qdd)
+            widths, inputs = _widths(balance, self.plan), _inputs(balance, **given, warm=qdd)
             whole = run_slope(
                 own.program,
                 own.slots,
@@ -134,18 +134,12 @@ class Solver:
         answer = answering(self.variant.features)
         asked, left = program_of(answer), found(solution, ("left",)).left
         tables = tables_of(asked, self.plan)
-        bounded = BoundProgram(asked.program, self.plan.slots, self._widths(answer), tables, self.answers)
+        bounded = BoundProgram(asked.program, self.plan.slots, _widths(answer, self.plan), tables, self.answers)
         (moved,) = run_change(bounded, bounded, _inputs(answer, q=q, qd=qd, warm=solution), (left,))
         coupling = self.plan.coupling
         reached = solution - (moved if coupling is None else moved[:, coupling.kept_v])
         rest = tuple(name for name in balance.outputs if name not in ("qdd", "left"))
         return found(reached, rest)._replace(qdd=reached)
-
-    def _widths(self, variant: ConstraintVariant | None = None) -> tuple[int, ...]:
-        n, points = self.plan.n, len(self.plan.all_points()[0])
-        held = 6 * sum(map(len, self.plan.rigid.groups.values()))
-        widths = Solved(n, n, n, 2, POINT_REPORT * points, FORCE_REPORT * points, n, n, 0, held)
-        return tuple(getattr(widths, name) for name in (variant or self.variant).outputs)
 
     def _split(self, whole: tuple, names: tuple[str, ...] | None = None) -> Solved:
         found = dict(zip(names or self.variant.outputs, whole, strict=True))
@@ -154,6 +148,14 @@ class Solver:
             narrow = {"qdd": lambda x: x[:, own.kept_v], "force": own.narrow, "total": own.narrow}
             found |= {name: narrow[name](x) for name, x in found.items() if name in narrow}
         return Solved(**found)
+
+
+def _widths(variant: ConstraintVariant, plan: Plan) -> tuple[int, ...]:
+    """The widths of the outputs."""
+    n, points = plan.n, len(plan.all_points()[0])
+    held = 6 * sum(map(len, plan.rigid.groups.values()))
+    widths = Solved(n, n, n, 2, POINT_REPORT * points, FORCE_REPORT * points, n, n, 0, held)
+    return tuple(getattr(widths, name) for name in variant.outputs)
 
 
 def smooth_variant(variant: ConstraintVariant) -> ConstraintVariant:
@@ -221,7 +223,11 @@ def solver_of(model: Model, plan: Plan, dtype: Any, h: Any, **asked: Any) -> Sol
                 answers = constants_of(program_of(answering(features)), model, plan, dtype, h)
             if searched(features):
                 seen = constants_of(program_of(moving(features)), model, plan, dtype, h)
-        return Solver(constants, variant, plan.forgetful() if traced else plan, smooth, answers, seen)
+        nq, nv = map(len, plan.columns)
+        given = {"q": nq, "f_ext": 6 * plan.structure.n_bodies}
+        sizes = *(given.get(name, nv) for name in variant.inputs), *_widths(variant, plan)
+        own = written_for(program_of(variant), model, plan, sizes, constants)
+        return Solver(constants, variant, plan.forgetful() if traced else plan, smooth, answers, seen, own)
 
     if isinstance(h, Tracer) or not is_known(model):
         return make()

@@ -269,7 +269,7 @@ def move_strings(inertial: bool) -> list[Part]:
         return (), (Norms(known[0] * step * step, jnp.zeros_like(step)),), ()
 
     own, two = (STRING.at(0, "a"), STRING.at(0, "a_new")), jax.tree.structure((0.0, 0.0))
-    weighed = Loop(norm, 1, two, reads=own, adds=(total(0, "norms").whole,), scratch=True)
+    weighed = Loop(norm, 1, two, reads=own, adds=(total(None, "norms"),), scratch=True)
     return [*parts, Part(weighed, _linked, _resistance)]
 
 

@@ -231,10 +231,13 @@ def may_write_out(program: Any, rows: int, steps: int) -> bool:
     return small and steps >= device.written_out_min_states and _among_first(program)
 
 
-def may_sequence(model: Model) -> bool:
-    """True if steps whose lanes branch differently are written out for one robot by default, for any batch."""
-    device = facts()
-    return model.tree.n <= device.sequence_rows and _among_first(model)
+def may_sequence(model: Model, known: bool) -> bool:
+    """True if programs whose lanes branch differently are written out for one robot, for any batch.
+
+    `known`: with the numbers of the model, not only for its structure.
+    """
+    small = model.tree.n <= facts().sequence_rows
+    return model.specialized or (small and _among_first(model if known else model.structure))
 
 
 def lane_program_kind(call: Call, about: bool = False) -> str:

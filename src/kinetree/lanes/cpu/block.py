@@ -98,15 +98,11 @@ class BlockWriter(LoopWriter):
 
         reads = [(p, partial(self.read_slot, n)) for p, n in zip(places(loop.reads), numbers(loop.reads), strict=True)]
         results: list[tuple[Place | None, Callable[[str], None]]] = []
-        for groups, store in ((loop.writes, self.put), (loop.adds, self._add_to)):
+        for groups, store in ((loop.writes, self.put), (loop.adds, self.add)):
             pairs = zip(places(groups), numbers(groups), strict=True)
             results += [(place, partial(store, number)) for place, number in pairs]
         results += [(None, partial(self.write_lane, x.array, self._column(x))) for x in loop.outputs]
         interleaved(self.to, step, (given, sines), reads, results)
-
-    def _add_to(self, number: str, value: str) -> None:
-        old = self.read_slot(number)
-        self.write_slot(number, self._chosen(self.to.arithmetic("fadd", old, value), old))
 
     def _turn(self, k: int, number: str, constants: str) -> None:
         """Write one turn. It goes on the list of the loop if one of the lanes needs it there."""
@@ -115,7 +111,7 @@ class BlockWriter(LoopWriter):
         if lists is None:
             return
         name, slots = lists
-        acts = to.op(f"fcmp une {to.real} {self.read_slot(self._slots(slots)[0], slots.cold)}, {to.number(0.0)}")
+        acts = to.op(f"fcmp une {to.real} {self.read_slot(self._slots(slots)[0])}, {to.number(0.0)}")
         acts = to.op(f"and {to.truth} {self.mask}, {acts}") if self.mask else acts
         self.lists[name].add(to, number, acts)
 
@@ -130,11 +126,11 @@ class BlockWriter(LoopWriter):
     def _slot(self, number: str) -> str:
         return self.to.at(self.slots, self.to.op(f"mul i64 {number}, {self.to.width}"), self.to.scalar)
 
-    def read_slot(self, number: str, cold: bool = False) -> str:
+    def read_slot(self, number: str) -> str:
         """One vector of scratch."""
         return self.to.op(f"load {self.to.real}, ptr {self._slot(number)}, align {self.size * self.to.width}")
 
-    def write_slot(self, number: str, value: str, cold: bool = False) -> None:
+    def write_slot(self, number: str, value: str) -> None:
         """One vector of scratch."""
         self.to.do(f"store {self.to.real} {value}, ptr {self._slot(number)}, align {self.size * self.to.width}")
 

@@ -24,8 +24,6 @@ from .ptx import Assembly, assembled
 
 MESSAGE_BYTES = 256  # of an error
 MAJOR, MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
-MULTIPROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
-SHARED_BYTES, SHARED_SHARE = 8, 9  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, ..._CARVEOUT, in percent
 
 
 class CudaError(RuntimeError):
@@ -81,12 +79,6 @@ def chip() -> int:
 
 
 @once
-def multiprocessors() -> int:
-    """The number of multiprocessors of the largest device."""
-    return max(_attributes(MULTIPROCESSORS))
-
-
-@once
 def load_kernel(assembly: Assembly) -> int:
     """Load a library from PTX; return the handle of its kernel. It serves all devices until the process ends."""
     nothing = (None, None, 0)  # no options
@@ -96,14 +88,6 @@ def load_kernel(assembly: Assembly) -> int:
         _bring(kernel, device)
     assert kernel.value is not None
     return kernel.value
-
-
-@once
-def allow_shared(kernel: int, size: int) -> None:
-    """Allow a kernel this much shared memory in a block, on all devices. The cache gets smaller by that."""
-    for device in _devices():
-        for attribute, value in ((SHARED_BYTES, size), (SHARED_SHARE, tuning.GPU_SHARED_PERCENT)):
-            _call("cuKernelSetAttribute", attribute, value, ctypes.c_void_p(kernel), device)
 
 
 def _bring(kernel: Any, device: int) -> None:

@@ -88,8 +88,18 @@ class PairWriter(ValueWriter):
         return to.op(f"select i1 {own}, i32 {self._here}, i32 {to.op(f'or i32 {first}, {side}')}")
 
     def _from(self, value: str, source: str) -> str:
-        """A value of another thread."""
-        return value if self.literal(value) else self.shuffled("idx", self._pair, value, f"i32 {source}, i32 31")
+        """A value of another thread, by shuffles of 32 bits."""
+        if self.literal(value):
+            return value
+        to, count = self.to, self.size // 4
+        to.declare("i32 @llvm.nvvm.shfl.sync.idx.i32(i32, i32, i32, i32)")
+        parts, found = to.op(f"bitcast {to.real} {value} to <{count} x i32>"), "poison"
+        for j in range(count):
+            part = to.op(f"extractelement <{count} x i32> {parts}, i32 {j}")
+            given = f"i32 {self._pair}, i32 {part}, i32 {source}, i32 31"
+            part = to.op(f"call i32 @llvm.nvvm.shfl.sync.idx.i32({given})")
+            found = to.op(f"insertelement <{count} x i32> {found}, i32 {part}, i32 {j}")
+        return to.op(f"bitcast <{count} x i32> {found} to {to.real}")
 
     def owned(self, new: str, old: str, side: int | str) -> str:
         """The new value if this thread has that side or both have it; else the old value."""

@@ -51,11 +51,11 @@ class ValueWriter(CudaWriter):
 
     # -- values -------------------------------------------------------------------------------------------------------
 
-    def read_slot(self, number: str, cold: bool = False) -> str:
+    def read_slot(self, number: str) -> str:
         """From memory."""
         return self.to.op(f"load {self.to.scalar}, {self.place_of(int(number))}")
 
-    def write_slot(self, number: str, value: str, cold: bool = False) -> None:
+    def write_slot(self, number: str, value: str) -> None:
         """To memory."""
         self.to.do(f"store {self.to.scalar} {value}, {self.place_of(int(number))}")
 

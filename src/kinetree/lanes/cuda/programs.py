@@ -14,34 +14,29 @@ from ..llvm.handler import address, dimension, operands, results
 from ..llvm.text import Text
 from ..program.bound import Bound
 from ..program.program import Program
-from .driver import Made, allow_shared, begin_handler, chip, cuda_target, launch_values, multiprocessors
+from .driver import Made, begin_handler, chip, cuda_target, launch_values
 from .exchange import threads_of_lane
 from .ptx import Access, Assembly, local_slots, ptx, reach_of
 from .sequence import sequence_ptx
-from .team import resident_lanes, team_bytes, team_ptx, team_size
 from .tile import WARP, block_size, tile_bytes
 from .transpose import by_rows
 
 
 class Launch(NamedTuple):
-    """How a kernel is launched: threads of a block, and the bytes of shared memory of a block.
+    """How a kernel is launched: threads of a block and of a lane, and the shared memory of a block.
 
-    `of_lane` threads share a lane; 0 means one thread for each lane. All threads of a block leave a multiprocessor
-    together. A large batch, a crowd, may have larger blocks than a small one, which must reach all multiprocessors.
+    All threads of a block leave a multiprocessor together. A large batch, a crowd, may have larger blocks than a small
+    one, which must reach all multiprocessors.
     """
 
     block: int
-    of_lane: int = 0
-    shared: int = 0
-    shared_of_column: int = 0  # bytes of shared memory for each column of inputs and outputs, in addition
-    threads: int = 1  # to a lane, where `of_lane` is 0
+    shared_of_column: int = 0  # bytes of shared memory for each column of inputs and outputs
+    threads: int = 1  # to a lane
     crowd: int = 0  # threads of a block in a large batch; 0: as in a small one
 
 
 def _handler(program: Program, launch: Launch, function: int) -> Text:
     """The handler, up to its end."""
-    if launch.shared:
-        allow_shared(function, launch.shared)
     count = len(program.loops)
     to = begin_handler(2 * (program.n_inputs + program.n_outputs) + 3 * count + 3)
     given, made = operands(to), results(to)
@@ -57,9 +52,8 @@ def _handler(program: Program, launch: Launch, function: int) -> Text:
     columns = "0"
     for width in widths:
         columns = to.op(f"add i64 {columns}, {width}")
-    shared = to.op(f"add i64 {to.op(f'mul i64 {columns}, {launch.shared_of_column}')}, {launch.shared}")
-    rooms, each = (dimension(to, *room, 0), launch.of_lane) if launch.of_lane else (lanes, launch.threads)
-    threads = to.op(f"mul i64 {rooms}, {each}")
+    shared = to.op(f"mul i64 {columns}, {launch.shared_of_column}")
+    threads = to.op(f"mul i64 {lanes}, {launch.threads}")
     block: int | str = launch.block
     if launch.crowd:
         many = to.op(f"icmp uge i64 {threads}, {tuning.GPU_CROWD_THREADS}")
@@ -78,15 +72,12 @@ class ProgramKernel(NamedTuple):
 
 
 def program_kernel(
-    program: Program, dtype: np.dtype, slots: int, widths: tuple[int, ...], team: int = 0, near: int | None = None
+    program: Program, dtype: np.dtype, slots: int, widths: tuple[int, ...], near: int | None = None
 ) -> ProgramKernel:
-    """The kernel for a robot with about this many slots, these widths of inputs and outputs, and this team, if any.
+    """The kernel for a robot with about this many slots, and these widths of inputs and outputs.
 
     Only the first `near` slots of a program that is written out are in fast memory; None means all.
     """
-    if team:
-        launch = Launch(WARP, team, team_bytes(slots, dtype.itemsize, team))
-        return ProgramKernel(team_ptx(program, dtype, team, chip()), launch)
     if program.straight is not None and not program.even:
         assembly = sequence_ptx(program, slots, dtype, chip(), near)
         threads, crowd = threads_of_lane(assembly), tuning.GPU_BLOCK_THREADS
@@ -103,46 +94,39 @@ _targets: OncePerOwner[tuple[str, bool, bool] | None] = OncePerOwner()
 
 
 def program_target(
-    program: Program, dtype: str, slots: int, widths: tuple, team: int = 0, near: int | None = None
+    program: Program, dtype: str, slots: int, widths: tuple, near: int | None = None
 ) -> tuple[str, bool, bool] | None:
     """Name of the FFI target; true if it reads arrays by columns; true if slots lie in global memory.
 
-    None if there is no target. `widths` are those of inputs and outputs. `team` is how many threads share a lane; 0 is
-    one thread for each lane. `near` is as for `program_kernel`.
+    None if there is no target. `widths` are those of inputs and outputs. `near` is as for `program_kernel`.
     """
 
     def make() -> tuple[str, bool, bool] | None:
         kernels: list[ProgramKernel] = []
 
         def made() -> Made:
-            kernels.append(program_kernel(program, np.dtype(dtype), slots, widths, team, near))
+            kernels.append(program_kernel(program, np.dtype(dtype), slots, widths, near))
             assembly, launch, *_ = kernels[0]
             return assembly, partial(_handler, program, launch), "".join(f"_{n}" for n in launch)
 
         name = cuda_target(program.name, np.dtype(dtype), made)
         return None if name is None else (name, kernels[0].reach is Access.COLUMNS, kernels[0].global_scratch)
 
-    return _targets.get(program, (dtype, slots, widths, team, near), make)
+    return _targets.get(program, (dtype, slots, widths, near), make)
 
 
 def run_program(bound: Bound, tables: tuple, constants: tuple, inputs: tuple) -> list | None:
     """Outputs of a program on traced arrays; None if there is no native body."""
-    program, slots, widths, teams = bound.program, bound.slots, bound.widths, bound.teams
-    lanes, dtype = inputs[0].shape[0], inputs[0].dtype
-    itemsize = np.dtype(dtype).itemsize
-    here, cold, team = slots, 0, 0
+    program, slots, widths, written = bound.program, bound.slots, bound.widths, bound.written
+    lanes, dtype = inputs[0].shape[0], np.dtype(inputs[0].dtype)
     columns = (*(x.shape[1] for x in inputs), *widths)
-    target = None
-    if bound.written is not None:
-        near = near_slots(slots, slots if teams is None else teams.hot, itemsize)
-        here, cold = (slots, 0) if near is None else (near, slots - near)
-        target = program_target(bound.written, np.dtype(dtype).name, slots, columns, near=near)
+    target, cold = None, 0
+    if written is not None and written.straight is not None:
+        near = near_slots(slots, slots if written.straight.hot is None else written.straight.hot, dtype.itemsize)
+        target = program_target(written, dtype.name, slots, columns, near)
+        cold = 0 if near is None else slots - near
     if target is None:
-        here, cold = slots, 0
-        team = 0 if teams is None else team_size(teams, itemsize)
-        if teams is not None and team:
-            tables, here, cold = teams.rounds(team), teams.hot, slots - teams.hot
-        target = program_target(program, np.dtype(dtype).name, here, columns, team)
+        target, cold = program_target(program, dtype.name, slots, columns), 0
     if target is None or lanes == 0:
         return None
     name, by_columns, in_global_memory = target
@@ -154,20 +138,14 @@ def run_program(bound: Bound, tables: tuple, constants: tuple, inputs: tuple) ->
     def call(inputs: tuple) -> tuple:
         count = inputs[0].shape[0]
         wanted = [jax.ShapeDtypeStruct((count, w), dtype) for w in widths]
-        if team:
-            most = resident_lanes(here, itemsize, team, multiprocessors())
-            room = min(count, most), max(1, cold)
-        elif cold:
-            room = -(-count // WARP) * WARP, cold
-        else:
-            room = slots if in_global_memory else 1, count
+        room = (-(-count // WARP) * WARP, cold) if cold else (slots if in_global_memory else 1, count)
         wanted.append(jax.ShapeDtypeStruct(room, dtype))
         given = (*tables, *constants, *inputs)
         made = tuple(jax.ffi.ffi_call(name, tuple(wanted), **layouts)(*given, slots=np.int64(slots)))[: len(widths)]
         return tuple(map(by_rows, made)) if by_columns else made
 
-    far = slots if in_global_memory else 0 if team else cold
-    return list(in_slices(call, inputs, most_lanes(far * itemsize) if far else lanes))
+    far = slots if in_global_memory else cold
+    return list(in_slices(call, inputs, most_lanes(far * dtype.itemsize) if far else lanes))
 
 
 def near_slots(slots: int, hot: int, itemsize: int) -> int | None:

@@ -32,24 +32,13 @@ MAX_ARGUMENTS_BYTES = 4096  # bytes of all arguments of a kernel, before version
 CHIPS = (90, 89, 86, 80)  # newer chips run the text of these; older ones have no asynchronous copy to shared memory
 
 
-def _registers(to: Text, *names: str) -> list[str]:
-    """Special registers of a thread."""
-    calls = [f"i32 @llvm.nvvm.read.ptx.sreg.{name}()" for name in names]
-    for call in calls:
-        to.declare(call)
-    return [to.op(f"zext i32 {to.op(f'call {call}')} to i64") for call in calls]
-
-
 def global_thread(to: Text) -> tuple[str, str]:
     """The number of this thread in the grid, and in its block."""
-    thread, block, size = _registers(to, "tid.x", "ctaid.x", "ntid.x")
+    calls = [f"i32 @llvm.nvvm.read.ptx.sreg.{name}()" for name in ("tid.x", "ctaid.x", "ntid.x")]
+    for call in calls:
+        to.declare(call)
+    thread, block, size = (to.op(f"zext i32 {to.op(f'call {call}')} to i64") for call in calls)
     return to.op(f"add i64 {to.op(f'mul i64 {block}, {size}')}, {thread}"), thread
-
-
-def threads_of_grid(to: Text) -> str:
-    """The number of threads in the grid."""
-    blocks, size = _registers(to, "nctaid.x", "ntid.x")
-    return to.op(f"mul i64 {blocks}, {size}")
 
 
 class Access(Enum):
@@ -91,27 +80,16 @@ class CudaWriter(LoopWriter):
         arguments += ["i64 %lanes", f"{GLOBAL} noalias %scratch", "i64 %room"]
         self.to.begin(f"ptx_kernel void @kernel({', '.join(arguments)})")
 
-    def loops(self, after: str = "done") -> None:
-        """Write the whole program, from label `before0` to label `after`."""
+    def loops(self) -> None:
+        """Write the whole program, from label `before0` to label `done`."""
         count = range(len(self.program.loops))
         constants, tables, turns = ([f"%{name}{k}" for k in count] for name in ("const", "tab", "turns"))
-        self.body(constants, tables, turns, after)
-        self.to.label(after)
+        self.body(constants, tables, turns, "done")
+        self.to.label("done")
 
     def end(self) -> None:
         """Write the end of the kernel."""
         self.to.end()
-
-    def shuffled(self, how: str, before: str, value: str, after: str) -> str:
-        """A value of another thread of the warp, by a shuffle with these arguments before and after the value."""
-        to, count = self.to, self.size // 4
-        to.declare(f"i32 @llvm.nvvm.shfl.sync.{how}.i32(i32, i32, i32, i32)")
-        parts, found = to.op(f"bitcast {to.real} {value} to <{count} x i32>"), "poison"
-        for j in range(count):
-            part = to.op(f"extractelement <{count} x i32> {parts}, i32 {j}")
-            part = to.op(f"call i32 @llvm.nvvm.shfl.sync.{how}.i32(i32 {before}, i32 {part}, {after})")
-            found = to.op(f"insertelement <{count} x i32> {found}, i32 {part}, i32 {j}")
-        return to.op(f"bitcast <{count} x i32> {found} to {to.real}")
 
     def _load(self, kind: str, base: str, index: str | int, extra: str = "") -> str:
         place = self.to.op(f"getelementptr {kind}, {GLOBAL} {base}, i64 {index}")
@@ -171,12 +149,12 @@ class Kernel(CudaWriter):
         place = to.op(f"add i64 {to.op(f'mul i64 {number}, %lanes')}, {self.lane}")  # neighbours side by side
         return GLOBAL, to.op(f"getelementptr {to.scalar}, {GLOBAL} %scratch, i64 {place}")
 
-    def read_slot(self, number: str, cold: bool = False) -> str:
+    def read_slot(self, number: str) -> str:
         """From local or global memory."""
         space, place = self._slot(number)
         return self.to.op(f"load {self.to.scalar}, {space} {place}")
 
-    def write_slot(self, number: str, value: str, cold: bool = False) -> None:
+    def write_slot(self, number: str, value: str) -> None:
         """To local or global memory."""
         space, place = self._slot(number)
         self.to.do(f"store {self.to.scalar} {value}, {space} {place}")

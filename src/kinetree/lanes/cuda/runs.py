@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..program.fold import OWN
-from ..program.program import Lane, Slots
+from ..program.program import Lane, Slots, numbers_of
 from ..program.sequence import Run, conditions, same
 from ..program.straight import slot_numbers
-from ..program.teams import numbers_of
 from .exchange import PairWriter
 from .masks import signed
 from .turns import CountedTurns, ListedTurns, MaskedTurns, StretchedTurns

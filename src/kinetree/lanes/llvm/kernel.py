@@ -43,7 +43,6 @@ class LoopWriter(ABC):
         self.to = Emitter(width, dtype)
         self.size = self.to.dtype.itemsize
         self.columns: list[str] = []
-        self.side_by_side = width > 1  # True if several lanes share one control flow
         self.mask = ""  # the lanes that take part; empty: all do
 
     def text(self) -> str:
@@ -59,11 +58,11 @@ class LoopWriter(ABC):
         """The constants of a loop as one array."""
 
     @abstractmethod
-    def read_slot(self, number: str, cold: bool = False) -> str:
+    def read_slot(self, number: str) -> str:
         """The value in a slot."""
 
     @abstractmethod
-    def write_slot(self, number: str, value: str, cold: bool = False) -> None:
+    def write_slot(self, number: str, value: str) -> None:
         """A new value for a slot."""
 
     @abstractmethod
@@ -110,19 +109,15 @@ class LoopWriter(ABC):
         """The value that says if lanes go on."""
         return self.read_slot(str(part.going))
 
-    def any(self, truths: str) -> str:
-        """True if the condition holds in one of the lanes with the same control flow."""
-        return self.to.any(truths)
-
     def _choose(self, value: str, then: str, otherwise: str) -> None:
         """Go on at label `then` with the lanes whose value is not 0; at `otherwise` if there is none."""
         to = self.to
         chosen = to.op(f"fcmp une {to.real} {value}, {to.number(0.0)}")
         if self.mask:
             chosen = to.op(f"and {to.truth} {self.mask}, {chosen}")
-        to.branch(self.any(chosen), then, otherwise)
+        to.branch(to.any(chosen), then, otherwise)
         to.label(then)
-        self.mask = chosen if self.side_by_side else ""  # a single lane gets here only if it takes part
+        self.mask = chosen if to.width > 1 else ""  # a single lane gets here only if it takes part
 
     def woven(self, constants: list[str], tables: list[str], turns: list[str], after: str) -> None:
         """Turns of all loops. Each names the next as: number of its turn times the number of loops, plus its loop."""
@@ -285,24 +280,24 @@ class LoopWriter(ABC):
     def step(self, k: int, given: list[Any]) -> None:
         """The step of loop k: first all reads, then all writes."""
         loop = self.program.loops[k]
-        reads = [self.read_slot(number, slots.cold) for slots in loop.reads for number in self._slots(slots)]
+        reads = [self.read_slot(number) for slots in loop.reads for number in self._slots(slots)]
         results = iter(self.to.jaxpr(self.jaxprs[k], [*given, *reads]))
         for slots in loop.writes:
             for number in self._slots(slots):
-                self.put(number, next(results), slots.cold)
+                self.put(number, next(results))
         for slots in loop.adds:
-            self.add(slots, [next(results) for _ in range(slots.count)])
+            for number in self._slots(slots):
+                self.add(number, next(results))
         self.write_lanes(loop.outputs, list(results))
 
-    def put(self, number: str, value: str, cold: bool = False) -> None:
+    def put(self, number: str, value: str) -> None:
         """A new value for a slot, in the lanes that take part."""
-        self.write_slot(number, self._chosen(value, self.read_slot(number, cold)) if self.mask else value, cold)
+        self.write_slot(number, self._chosen(value, self.read_slot(number)) if self.mask else value)
 
-    def add(self, slots: Slots, values: list[str]) -> None:
-        """Add to slots."""
-        for number, value in zip(self._slots(slots), values, strict=True):
-            old = self.read_slot(number, slots.cold)
-            self.write_slot(number, self._chosen(self.to.arithmetic("fadd", old, value), old), slots.cold)
+    def add(self, number: str, value: str) -> None:
+        """Add to a slot, in the lanes that take part."""
+        old = self.read_slot(number)
+        self.write_slot(number, self._chosen(self.to.arithmetic("fadd", old, value), old))
 
     def write_lanes(self, places: tuple[Lane, ...], values: list[str]) -> None:
         """Outputs of one turn."""

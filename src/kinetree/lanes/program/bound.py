@@ -3,22 +3,20 @@
 from typing import Any, NamedTuple
 
 from .program import Program
-from .teams import Teams
 from .woven import Woven
 
 
 class Bound(NamedTuple):
     """A program, its number of slots, and the widths of its outputs.
 
-    If there is a `woven` program, native code runs that one. If there are `teams`, several threads may share a lane. If
-    there is a program `written` out for one mechanism, GPUs run that one.
+    If there is a `woven` program, native code runs that one. If there is a program `written` out for one mechanism,
+    GPUs run that one.
     """
 
     program: Program
     slots: int
     widths: tuple[int, ...]
     woven: Woven | None = None
-    teams: Teams | None = None
     written: Program | None = None
 
     def split(self, arguments: Any) -> tuple[tuple, tuple, tuple, tuple]:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .program import Loop, Slots
-from .teams import numbers_of
+from .program import Loop, Slots, numbers_of
 
 OWN = 2  # the side of slots of which each thread has its own
 ALONE = 2  # the kind of turns that are written one by one

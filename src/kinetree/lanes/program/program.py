@@ -25,24 +25,17 @@ class Slots(NamedTuple):
     """Consecutive slots that hold one pytree of scalars, at `table[turn, column] + offset`.
 
     Without a column (None) they are the same for all turns, at `offset`. Cold slots are rarely used, so a device may
-    keep them in slower memory. They come after all others, and have their own columns. With `total`, turns add to one
-    of several blocks, and only the sum of the blocks matters, so a program may add everything to the block that begins
-    at `total`. `block` is the size of a block if the column names the first slot of a block, else 0. The blocks of one
-    loop are equal or do not overlap. `apart` promises that a turn does not change the slots that it reads here.
+    keep them in slower memory. They come after all others, and have their own columns. `block` is the size of a block
+    if the column names the first slot of a block, else 0. The blocks of one loop are equal or do not overlap. `apart`
+    promises that a turn does not change the slots that it reads here.
     """
 
     column: int | None
     offset: int
     tree: Any  # treedef of their values
     cold: bool = False
-    total: int | None = None
     block: int = 0
     apart: bool = False
-
-    @property
-    def whole(self) -> "Slots":
-        """The slots that all turns may add to instead; see `total`."""
-        return self if self.total is None else Slots(None, self.total + self.offset, self.tree)
 
     @property
     def count(self) -> int:
@@ -72,6 +65,16 @@ class Lane(NamedTuple):
 def number_in(place: Slots | Lane, row: Any) -> int:
     """The number of the first slot, or of the column, that a row of a table names."""
     return place.offset + (0 if place.column is None else int(row[place.column]))
+
+
+def numbers_of(places: tuple[Slots, ...], table: np.ndarray) -> np.ndarray:
+    """The numbers of all slots that turns name, (turns, count)."""
+
+    def of(place: Slots) -> np.ndarray:
+        first: Any = 0 if place.column is None else table[:, place.column : place.column + 1].astype(np.int64)
+        return np.broadcast_to(first + place.offset + np.arange(place.count), (len(table), place.count))
+
+    return np.concatenate([np.zeros((len(table), 0), np.int64), *map(of, places)], 1)
 
 
 POOL = 1 << 30  # numbers; the length that steps assume of a pool, because one text serves pools of any length
@@ -164,6 +167,7 @@ class Straight:
     widths: tuple[int, ...]
     constants: tuple[np.ndarray | None, ...] | None  # None for loops whose constants are not known
     mirror: np.ndarray = field(default_factory=lambda: np.zeros((0, 3), np.int64))  # pairs of similar blocks (fold.py)
+    hot: int | None = None  # how many slots come before the cold ones; None: all are hot
 
     @property
     def digest(self) -> str:

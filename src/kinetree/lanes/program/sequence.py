@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .fold import ALONE, Fold
-from .program import Body, Loop, Program, Repeat, Slots, flattened, number_in
+from .program import Body, Loop, Program, Repeat, Slots, flattened, number_in, numbers_of
 from .straight import in_order
-from .teams import apart, numbers_of
 
 
 class Run(NamedTuple):
@@ -106,7 +105,7 @@ class Sequenced:
         turns = len(self.tables[k]) if self.fold is None else self.fold.turns[k].max() + 1  # turns of one thread
         long = lines * turns > (limits.repeated if within else limits.once)
         if loop.when is None or loop.when.column is None:
-            free = apart(numbers_of(loop.reads, table), numbers_of((*loop.writes, *loop.adds), table), self.slots)
+            free = _apart(numbers_of(loop.reads, table), numbers_of((*loop.writes, *loop.adds), table), self.slots)
             free = free or (lines > limits.turn and self._shares(loop, table))
             return [Run(k, tuple(every))] if free and long else alone
         if not self._fits(loop, table):
@@ -236,3 +235,11 @@ def conditions(loop: Loop, table: np.ndarray, turns: Sequence[int]) -> tuple[int
     """The slots that hold the conditions of turns."""
     assert loop.when is not None
     return tuple(numbers_of((loop.when,), table[list(turns)])[:, 0].tolist())
+
+
+def _apart(seen: np.ndarray, changed: np.ndarray, slots: int) -> bool:
+    """True if no turn reads or changes a slot that another turn changes."""
+    turn = np.arange(len(changed))[:, None]
+    owner = np.full(slots, -1)
+    owner[changed] = turn
+    return bool((owner[changed] == turn).all() and ((owner[seen] == turn) | (owner[seen] < 0)).all())

@@ -29,16 +29,18 @@ def written_out(
     constants: tuple | None,
     uneven: bool = False,
     mirror: np.ndarray | None = None,
+    hot: int | None = None,
 ) -> Program:
     """The program for these tables, and inputs and outputs of these widths; with constants, for one model alone.
 
     If the constants of a loop are None, they stay run-time inputs. A program that is not `even` runs on GPUs only
     (cuda/sequence.py), and only if `uneven` is set. `mirror` (k, 3) has the first slots of pairs of similar blocks, and
-    their sizes (fold.py).
+    their sizes (fold.py). `hot` is how many slots come before the cold ones.
     """
     if not (uneven or program.even):
         raise ValueError(f"{program.name} has lanes that go different ways, so it is not straight")
-    straight = Straight(tables, widths, constants, *(() if mirror is None else (mirror,)))
+    mirror = np.zeros((0, 3), np.int64) if mirror is None else mirror
+    straight = Straight(tables, widths, constants, mirror, hot)
     return replace(program, name=f"{program.name}_{straight.digest}", straight=straight)
 
 

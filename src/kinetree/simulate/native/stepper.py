@@ -10,8 +10,8 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree._arrays import flattened
-from kinetree.constrain.native.binding import constants_of, tables_of, teams_of
-from kinetree.dynamics.schedules.choose import may_sequence, may_write_out
+from kinetree.constrain.native.binding import constants_of, tables_of, written_for
+from kinetree.dynamics.schedules.choose import may_write_out
 from kinetree.lanes import Program, run, run_slope, written_out, xla
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.program.single import Single, single
@@ -93,13 +93,12 @@ class Stepper:
 
     def __call__(self, state: State, ctrl: Any, f_ext: Any, count: Any, by_xla: bool = False) -> State:
         """The state after some steps; arrays are (batch, ...)."""
-        plan, native = self.plan, program_of(self.variant)
+        native = program_of(self.variant)
         inputs, constants = self.inputs(state, ctrl, f_ext), self.constants_for(count, state.q.dtype)
         program = self.program(len(state.q) * count) if isinstance(count, int) else native.program
         bound = program, self.slots, (self.width,), self.tables, constants
-        teams = teams_of(native, plan) if self.variant.free is None else None
         written = self.own if self.own is not None and not self.own.even else None
-        (whole,) = xla.run(*bound, inputs) if by_xla else run(*bound, inputs, teams=teams, written=written)
+        (whole,) = xla.run(*bound, inputs) if by_xla else run(*bound, inputs, written=written)
         return self.split(whole, state)
 
     @property
@@ -165,10 +164,10 @@ def stepper_of(
         smooth = constants_of(program_of(variant, True), model, plan, dtype, h)
     elif has_slopes(variant):
         smooth = slopes_of(variant, model, plan, dtype, h)
-    own, traced, even = None, any(isinstance(x, Tracer) for x in constants), native.program.even
-    if not traced and (even or model.specialized or may_sequence(model)):
-        widths = widths_of(plan)
-        sizes = *(widths[name] for name in variant.inputs), sum(widths[name] for name in variant.outputs)
-        tables, known = tables_of(native, plan), (None, *constants[1:])
-        own = written_out(native.program, tables, sizes, known, not even, plan.mirror)
+    widths, traced, known = widths_of(plan), any(isinstance(x, Tracer) for x in constants), (None, *constants[1:])
+    sizes = *(widths[name] for name in variant.inputs), sum(widths[name] for name in variant.outputs)
+    if native.program.even:
+        own = None if traced else written_out(native.program, tables_of(native, plan), sizes, known)
+    else:
+        own = written_for(native, model, plan, sizes, known)
     return Stepper(constants, variant, plan.forgetful() if traced else plan, smooth, own, model.specialized)
