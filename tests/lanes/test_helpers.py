@@ -20,7 +20,7 @@ ASLEEP = 3 * tuning.HELPER_AWAKE_NS / 1e9  # seconds after which nobody is awake
 
 pytestmark = [
     pytest.mark.cpu,
-    pytest.mark.skipif(not (direct.available() and helpers.available()), reason="no helpers here"),
+    pytest.mark.skipif(not direct.available(), reason="no direct calls in this interpreter"),
 ]
 
 
@@ -193,17 +193,6 @@ def test_what_is_not_finite_goes_the_ordinary_way(value, place, arm):
     assert np.isfinite(found[others]).all()
     with pytest.raises(ValueError, match="must be finite"):
         kt.forward_dynamics(arm, q, qd, qdd)
-
-
-def test_without_helpers_the_pool_serves(arm, monkeypatch):
-    given = states(arm, 2 * least_lanes(arm))
-    wanted = kt.inverse_dynamics(arm, *given)
-    monkeypatch.setattr(helpers, "available", lambda: False)
-    kt.set_threads(3)
-    assert builtin(arm)(*given) is None
-    np.testing.assert_array_equal(kt.inverse_dynamics(arm, *given), wanted)
-    assert threads._executor is not None
-    assert threads.helper_count.value == threads.UNKNOWN
 
 
 FORK = """

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import tuning
 from ..llvm.emit import trace
-from ..llvm.handler import block_lanes, handler_text
+from ..llvm.handler import handler_text
 from ..llvm.trigonometry import lane_module
 from ..program.program import Program
 from .addresses import addresses
@@ -21,7 +21,6 @@ from .order import is_ordered, order_text
 from .pieces import object_files
 from .recycled import empty, reach_of
 from .shared import NO_MEMORY, part_lanes, shared_text
-from .threads import pool, threads
 
 MAX_DIRECT_OUTPUTS = 6  # outputs; programs with more are parts of others, so Python never calls them
 
@@ -85,7 +84,6 @@ class CompiledProgram:
     def __init__(self, program: Program, dtype: Any):
         # There is no reference to the program here, so that the program can die.
         self.dtype = kind = np.dtype(dtype)
-        self._task_lanes = task_lanes(program)
         self.width = width = vector_width(kind)
         made_from = (program, has_direct(program))
         text = partial(module_text, program, kind, width)
@@ -94,8 +92,6 @@ class CompiledProgram:
         pointer, integer = ctypes.c_void_p, ctypes.c_int64
         shared = ctypes.CFUNCTYPE(integer, *[pointer] * 6, *[integer] * 5, pointer, integer, pointer)
         self._shared = shared(code.address("shared"))
-        framed = ctypes.CFUNCTYPE(ctypes.c_bool, *[pointer] * 6, *[integer] * 3, pointer, integer, pointer)
-        self._framed = framed(code.address("framed"))
         self.direct = code.address("direct") if has_direct(program) else None
 
     def __call__(self, slots: int, output_widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:
@@ -131,26 +127,11 @@ class CompiledProgram:
         reach = reach_of(outputs)
         slots += sum(columns)
 
-        def task(lo: int, hi: int) -> None:
-            block = self.width if hi - lo >= block_lanes(self.width) else 1
-            scratch = np.empty(slots * block + 64 // self.dtype.itemsize, self.dtype)
-            start = scratch.ctypes.data + (-scratch.ctypes.data) % 64
-            self._framed(*pointers, *numbers, reach, lo, hi, start, *ends)
-
         total = int(turns.sum())
         helpers = call_helpers() if frames * lanes * total >= tuning.SHARED_MIN_TURNS else 0
-        if helpers:
-            least = part_lanes(total * frames, self.width)
-            if self._shared(*pointers, *numbers, reach, lanes, least, slots, helpers, team(), *ends) & NO_MEMORY:
-                raise MemoryError
-        elif helpers is None and (parts := min(threads(), lanes // self._task_lanes)) > 1:
-            cuts = [lanes * k // parts // self.width * self.width for k in range(parts)] + [lanes]
-            waiting = [pool().submit(task, cuts[k], cuts[k + 1]) for k in range(1, parts)]
-            task(cuts[0], cuts[1])
-            for one in waiting:
-                one.result()
-        else:
-            task(0, lanes)
+        least = part_lanes(total * frames, self.width) if helpers else max(1, lanes)
+        if self._shared(*pointers, *numbers, reach, lanes, least, slots, helpers, team(), *ends) & NO_MEMORY:
+            raise MemoryError
 
     def bound(
         self, slots: int, widths: tuple[int, ...], tables: tuple, constants: tuple, *made: Any, **options: Any

@@ -30,7 +30,7 @@ from .. import tuning
 from ..kept.once import immortal, once
 from ..llvm.scratch import PLACES
 from ..llvm.text import Text, module_of
-from . import interpreter, threads
+from . import threads
 from .host import MachineCode, loaded
 from .interpreter import Caller
 
@@ -44,12 +44,6 @@ SCRATCH_PLACES = CELL - 8 * PLACES  # offset in a team: scratch memory that all 
 AWAKE, ASLEEP, BUSY = range(3)  # states of a helper; any other number is the address of a job
 
 MAX_HELPERS = threads.MAX_THREADS - 1  # helpers
-
-
-@once
-def available() -> bool:
-    """True if this interpreter and this system have all functions that helpers need."""
-    return hasattr(time, "CLOCK_MONOTONIC") and interpreter.available()
 
 
 class CellText(Caller):
@@ -165,20 +159,20 @@ def _code() -> MachineCode:
 def team() -> int:
     """The address of the team, the same in the whole life of a process."""
     memory = immortal(np.zeros((MAX_HELPERS + 2) * CELL, np.uint8)).ctypes.data
-    return memory + -memory % CELL
+    place = memory + -memory % CELL
+    ctypes.c_int64.from_address(place + SHARE).value = _code().address("share")
+    return place
 
 
 _started = 0
 
 
-def call_helpers() -> int | None:
-    """The number of helpers that native code may use; None if there can be none.
+def call_helpers() -> int:
+    """The number of helpers that native code may use.
 
     The first call starts the helpers. The first call after a fork, or with more threads, starts the missing ones.
     """
     global _started
-    if not available():
-        return None
     with threads.changing:
         if threads.helper_count.value == threads.UNKNOWN:
             wanted = min(threads.threads() - 1, MAX_HELPERS)
@@ -190,15 +184,9 @@ def call_helpers() -> int | None:
 
 def share_job(job: np.ndarray, wanted: int) -> None:
     """Run a job on this thread and on up to `wanted` helpers. Without helpers this thread does it alone."""
-    helpers = call_helpers() or 0
-    address = ctypes.c_void_p(job.ctypes.data)
-    if not helpers or wanted < 1:
-        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(int(job[TAKE // 8]))(address)
-        return
-    share = ctypes.c_int64.from_address(team() + SHARE).value
-    number = ctypes.c_int64
-    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, number, number)
-    prototype(share)(team(), address, helpers, min(wanted, helpers))
+    helpers, pointer, number = call_helpers(), ctypes.c_void_p, ctypes.c_int64
+    share = ctypes.CFUNCTYPE(None, pointer, pointer, number, number)(number.from_address(team() + SHARE).value)
+    share(team(), job.ctypes.data, helpers, min(wanted, helpers))
 
 
 def _start(cell: int) -> bool:
@@ -210,8 +198,7 @@ def _start(cell: int) -> bool:
         return False
     api.PyThread_acquire_lock(pointer(lock), 1)  # Releasing this lock wakes the helper.
     place(cell + STATE).value, place(cell + LOCK).value = AWAKE, lock
-    helper, place(team() + SHARE).value = map(_code().address, ("helper", "share"))
-    return api.PyThread_start_new_thread(pointer(helper), pointer(cell)) != ctypes.c_ulong(-1).value
+    return api.PyThread_start_new_thread(pointer(_code().address("helper")), pointer(cell)) != ctypes.c_ulong(-1).value
 
 
 def _after_fork() -> None:

@@ -1,4 +1,4 @@
-"""A lane program shared with helpers (helpers.py), as LLVM text. NumPy calls on large batches use it.
+"""A lane program on NumPy arrays, shared with helpers (helpers.py) if it is a large batch, as LLVM text.
 
 It may run many frames, one after the other. Each array has a distance in bytes from one frame to the next. So a frame
 can read what the frame before wrote, and a thread takes its lanes through all frames.
@@ -54,7 +54,7 @@ def _framed(program: Program, width: int) -> Text:
     to.lines.append(f"{ONE_FRAME} = internal constant [{count} x i64] zeroinitializer")
     lists = ("inputs", "outputs", "constants", "tables", "turns", "widths")
     given = [*(f"ptr %{x}" for x in lists), "i64 %reach", "i64 %lo", "i64 %hi", "ptr %scratch", "i64 %frames"]
-    to.begin(f"i1 @framed({', '.join(given)}, ptr %bytes)")
+    to.begin(f"internal i1 @framed({', '.join(given)}, ptr %bytes)")
     to.do(f"%arrays = alloca [{count} x ptr]")
     good = to.variable("i1", "true")
     for k in range(count):

@@ -3,7 +3,6 @@
 import ctypes
 import operator
 import os
-from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
 from ..kept.notice import warn_once
@@ -14,16 +13,15 @@ helper_count = ctypes.c_int64(UNKNOWN)  # how many helpers native code may call;
 changing = Lock()  # held while a number here changes
 
 _threads: int | None = None
-_executor: ThreadPoolExecutor | None = None
 
 
 def set_threads(n: int | None) -> None:
     """Set how many CPU threads native code uses; None is all cores. KINETREE_THREADS sets the start value."""
-    global _threads, _executor
+    global _threads
     if n is not None:
         n = _checked(n)
     with changing:
-        _threads, _executor = n, None
+        _threads = n
         helper_count.value = 0 if n == 1 else UNKNOWN
 
 
@@ -61,18 +59,9 @@ def cores() -> int:
     return min(have, MAX_THREADS)
 
 
-def pool() -> ThreadPoolExecutor:
-    """A pool of threads beside the calling one: one fewer than `threads()`."""
-    global _executor
-    with changing:
-        if _executor is None:
-            _executor = ThreadPoolExecutor(max(1, threads() - 1), "kinetree")
-        return _executor
-
-
 def _after_fork() -> None:
-    global _executor, changing
-    _executor, changing = None, Lock()  # the pool's threads, and any thread that held the lock, stayed in the parent
+    global changing
+    changing = Lock()  # a thread that held it stayed in the parent
     if helper_count.value:
         helper_count.value = UNKNOWN
 
