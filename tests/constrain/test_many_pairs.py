@@ -54,3 +54,20 @@ def test_a_heap_of_many_bodies_goes_by_a_matrix():
     bodies = "".join(f'<body pos="{0.3 * k} 0 0.1"><freejoint/><geom size="0.1"/></body>' for k in range(30))
     plan = Plan(kt.load(f'<mujoco><worldbody><geom type="plane" size="0 0 1"/>{bodies}</worldbody></mujoco>'))
     assert plan.joined is not None
+
+
+def test_robots_that_touch_go_by_conjugate_gradients():
+    """They touch in few points: a matrix of all their rows takes twice the time."""
+
+    def plan(robots, boxes, hinges=15):
+        bone = '<geom type="capsule" size="0.02" fromto="0 0 0 0 0 0.1"/>'
+        limbs = f'<body pos="0 0 0.1"><joint axis="0 1 0"/>{bone}' * hinges + "</body>" * hinges
+        robot = f'<body pos="{{}} 0 0.1"><freejoint/>{bone}{limbs}</body>'
+        box = '<body pos="0 {} 1"><freejoint/><geom type="box" size="0.1 0.1 0.1"/></body>'
+        bodies = "".join([robot.format(k) for k in range(robots)] + [box.format(k) for k in range(boxes)])
+        return Plan(kt.load(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>"))
+
+    assert plan(2, 0).joined is None
+    assert plan(1, 1).joined is None
+    assert plan(1, 2).joined is not None
+    assert plan(1, 1, hinges=8).joined is not None

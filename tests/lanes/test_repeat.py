@@ -1,10 +1,13 @@
 """Programs whose lanes go on until they are done, each by itself: repeats and turns with a condition."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from kinetree.constrain.native.tables import table, with_skips
 from kinetree.lanes import Lane, Loop, Program, Repeat, Slots, run, xla
 from kinetree.lanes.cpu.compiled import CompiledProgram
 from kinetree.lanes.cuda.ptx import ptx, reach_of
@@ -200,6 +203,28 @@ def test_turns_on_a_list_are_those_that_some_lane_does():
     shifted = (*given[2][:2], flags[::-1].copy(), *given[2][3:])
     wrong = compiled(slots, (2,), shifted, given[3], (np.full((8, 1), 1.0),))[0]
     assert (wrong[:, 1] == 0).all()
+
+
+def test_turns_that_share_a_condition_are_left_out():
+    """Two turns for each bit."""
+    plain, slots = listing()
+    begin, look, (total, *_), end = plain.body[0], plain.body[1], plain.body[2].body, plain.body[3]
+    look, total = (replace(x, columns=2, follows="", lists=None) for x in (look, total))
+    x = np.concatenate([np.zeros(9), RNG.integers(0, 1 << BITS, 24)])[:, None]
+    flags = with_skips(table(3 + np.repeat(np.arange(BITS), 2)), 0)
+    np.testing.assert_array_equal(flags[:4, 1], [1, 0, 1, 0])
+    none, powers = np.zeros((1, 0), np.int32), 2.0 ** np.arange(BITS)[:, None]
+    constants = none + 0.0, powers, np.repeat(powers, 2, 0), none + 0.0
+    own = Program("test_skipping", (begin, look, replace(total, skips=1), end), 1, 1)
+    compiled = CompiledProgram(own, x.dtype)
+    tables = none, flags[::2].copy(), flags, none
+    for lanes in (len(x), 1):
+        found = compiled(slots, (2,), tables, constants, (x[-lanes:],))[0]
+        np.testing.assert_array_equal(found, interpret(own, slots, (2,), tables, constants, (x[-lanes:],))[0])
+        np.testing.assert_array_equal(found[:, 1], 2 * x[-lanes:, 0])
+    # The table is believed: after a turn that no lane does, as many turns as it says are left out.
+    wrong = *tables[:2], flags + np.array([0, 9], np.int32), none
+    assert (compiled(slots, (2,), wrong, constants, (np.full((8, 1), 2.0),))[0][:, 1] == 0).all()
 
 
 def test_what_a_repeat_forbids():

@@ -11,6 +11,7 @@ hang on nothing add their inertias and their W as they are. Blocks are eliminate
 touch few do: which blocks have something in them is found once in a step, and turns for the others are left out.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -24,12 +25,27 @@ from ..jacobians import six_by_six
 from .contacts import frame
 from .coupled import COLUMNS, HELD1, HELD2, both_forces, seen_from
 from .joined_factors import dot, factored, joined_of, substituted
-from .joined_plan import BLOCKS, CELL, FILLED, JOIN, SCREW, SIX, SOLUTION, TOUCHES, WIDTH, WORKS
+from .joined_plan import (
+    BLOCKS,
+    CELL,
+    ENTRIES,
+    FILLED,
+    JOIN,
+    PAIRS,
+    ROOTS,
+    SCREW,
+    SIX,
+    SOLUTION,
+    TOUCHES,
+    WIDTH,
+    WORKS,
+)
 from .kinds import Kind
 from .memory import HELD_BLOCK, NOTHING, NUMBER, ROW, Norms, fixed, held_bias, total
 from .parts import Part, copy, fill, table
 from .plan import Plan
 from .roots import axes_of, of_body, root_load
+from .tables import with_skips
 
 JOIN_AT, FLAG = range(COLUMNS, COLUMNS + 2)  # columns after those of a point
 
@@ -53,7 +69,16 @@ def find_touching_bodies(kinds: list[Kind]) -> list[Part]:
     units = tuple(Motion(Vec3(*u[:3]), Vec3(*u[3:])) for u in np.eye(WIDTH).tolist())
     screws = (SCREW.at(k, "S") for k in range(WIDTH))
     carried = Loop(lambda known, *_: ((known,), (), ()), 1, NUMBER, writes=(on(0),))
-    work = Loop(look, 4, NOTHING, reads=(on(1), on(2), on(3)), writes=(on(3), works), lists=(WORKS, works))
+    work = Loop(
+        look,
+        5,
+        NOTHING,
+        reads=(on(1), on(2), on(3)),
+        writes=(on(3), works),
+        lists=(WORKS, works),
+        when=on(1),
+        skips=4,
+    )
     blocks = Loop(lambda _, __, x: (x, (), ()), 4, NOTHING, reads=(on(3),), writes=(works,), lists=(BLOCKS, works))
     return [
         fill(lambda plan: table(*joined_of(plan).directions), *screws, values=units),
@@ -64,10 +89,35 @@ def find_touching_bodies(kinds: list[Kind]) -> list[Part]:
             lambda plan: joined_of(plan).first_filled()[0],
             lambda model, plan, known: joined_of(plan).first_filled()[1],
         ),
-        fill(lambda plan: joined_of(plan).touching(), on(1), values=(1.0,), when=TOUCHES.at(0, "on"), rare=True),
-        Part(work, lambda plan: joined_of(plan).eliminations("flags")),
+        list_touching(PAIRS, lambda plan: joined_of(plan).every_join()),
+        list_touching(ROOTS, lambda plan: joined_of(plan).between_roots()),
+        list_touching(ENTRIES, lambda plan: joined_of(plan).couplings(plan.row)[0]),
+        fill(
+            lambda plan: with_skips(joined_of(plan).touching(), 0),
+            on(1),
+            values=(1.0,),
+            when=TOUCHES.at(0, "on"),
+            rare=True,
+            columns=3,
+            skips=2,
+        ),
+        Part(work, lambda plan: with_skips(joined_of(plan).eliminations("flags"), 1)),
         Part(blocks, lambda plan: joined_of(plan).below()),
     ]
+
+
+def list_touching(name: str, turns: Callable[[Plan], np.ndarray]) -> Part:
+    """List the turns whose pair of bodies touches. Column 1 of the table has the flags of pairs."""
+    flag, works = (TOUCHES.at(0, "on"),), fixed("product")
+    return copy(
+        lambda plan: with_skips(turns(plan)[:, 1:2], 0),
+        reads=flag,
+        writes=(works,),
+        when=flag[0],
+        columns=2,
+        skips=1,
+        lists=(name, works),
+    )
 
 
 def mark_touching_bodies(kind: Kind) -> Part:
@@ -121,8 +171,8 @@ def add_points(kind: Kind, finishes: bool) -> Part:
 
 def load_joins(kinds: list[Kind], finishes: bool) -> list[Part]:
     """All loads of touching bodies on each other."""
-    when = TOUCHES.at(1, "on")
-    none = fill(lambda plan: joined_of(plan).every_join(), JOIN.at(0, "stiff"), when=when, rare=True)
+    acting = {"when": TOUCHES.at(1, "on"), "follows": PAIRS}
+    none = fill(lambda plan: joined_of(plan).every_join(), JOIN.at(0, "stiff"), rare=True, **acting)
     return [none, *(add_points(kind, finishes) for kind in kinds)]
 
 
@@ -225,11 +275,11 @@ def coupling_entries() -> list[Part]:
 
     join, when = (JOIN.at(0, "stiff"), JOIN.at(0, "away")), TOUCHES.at(1, "on")
     adds = tuple(CELL.at(2 + k, "k") for k in range(3))
-    between = Loop(roots, 5, NOTHING, reads=join, adds=adds, when=when, rare=True)
+    between = Loop(roots, 5, NOTHING, reads=join, adds=adds, when=when, rare=True, follows=ROOTS)
     screws = tuple(SCREW.at(2 + k, "S") for k in range(WIDTH + 1))
     column = tuple(_number(WIDTH + 3, WIDTH * r) for r in range(WIDTH))
     signs = jax.tree.structure((*SIX, 0.0))
-    other = Loop(rows, WIDTH + 4, signs, reads=(*join, *screws), adds=column, when=when, rare=True)
+    other = Loop(rows, WIDTH + 4, signs, reads=(*join, *screws), adds=column, when=when, rare=True, follows=ENTRIES)
     return [
         Part(between, lambda plan: joined_of(plan).between_roots()),
         Part(

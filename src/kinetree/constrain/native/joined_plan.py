@@ -16,11 +16,18 @@ from .memory import HELD, MOTION, ROW, ZERO3
 from .tables import SlotBlocks, table
 
 WIDTH = 6  # rows of a group
-WORKS, BLOCKS = "eliminations", "blocks"  # Lists of a step: eliminations that change something, and filled blocks.
+# Lists of a step: eliminations that change something, and filled blocks.
+WORKS, BLOCKS = "eliminations", "blocks"
+# Lists of what pairs of bodies that touch need: all of them, those that hang from roots, and entries of other rows.
+PAIRS, ROOTS, ENTRIES = "pairs", "roots", "entries"
 NOWHERE = 3  # Spare blocks. They absorb the writes of pairs that have fewer blocks.
 # A matrix may have this many groups; above, conjugate gradients solve instead. A heap of balls, µs a step by the matrix
 # and by gradients: 30 balls 17 and 36, 60 balls 58 and 89, 100 balls 161 and 134 (on a CPU).
 MAX_GROUPS = 64
+# From this many rows of larger trees for each lone body on, conjugate gradients are faster, too, because robots touch
+# in few points. µs a step by the matrix and by gradients: two humanoids 21 and 11, three 29 and 20, a humanoid with a
+# box 7.1 and 4.2, four ants 12 and 12; but an arm with six things 4.1 and 4.4, nine boxes 3 and 39 (on a CPU).
+LARGE_ROWS_PER_BODY = 20
 
 
 def _cold(**fields: Any) -> Memory:
@@ -38,6 +45,12 @@ CELL = _cold(k=SIX * WIDTH)  # A block of the matrix, row by row.
 TOUCHES = Memory(on=0.0)  # Of two bodies: 1 if they have active contacts.
 FILLED = Memory(on=0.0)  # Of a block: 1 if it has entries in this step.
 SCREW = Memory(S=MOTION)  # The motion of a row, or one of the six directions of a root.
+
+
+def prefers_gradients(rows: np.ndarray) -> bool:
+    """True if conjugate gradients solve faster than the matrix, for trees with these numbers of rows."""
+    large = rows > WIDTH
+    return len(rows) < 2 or rows[large].sum() >= LARGE_ROWS_PER_BODY * max(1, int((~large).sum()))
 
 
 class Joined:

@@ -18,7 +18,7 @@ from ..joint_groups import Present, present
 from ..problem import equalities_of, has_contacts
 from ..traced import forgotten
 from .frame_plan import Frames
-from .joined_plan import Joined
+from .joined_plan import Joined, prefers_gradients
 from .links import Links
 from .loop_plan import RigidLoops
 from .memory import (
@@ -164,7 +164,7 @@ class Plan:
     def _join(self) -> Joined | None:
         """The matrix of several trees whose bodies touch, where there is one."""
         numbers = [k for k, p in enumerate(self.pairs) if p.moving == BOTH]
-        if self.n_trees < 2 or not numbers or len(self.links):
+        if not numbers or len(self.links) or prefers_gradients(np.bincount(self.tree_of_row)):
             return None
         couples = zip(*(self.rows_of_pair(numbers, k).tolist() for k in (0, 1)), strict=True)
         joined = Joined(self.parent, self.tree_of_row, (self.held, self.merges), list(couples), self.roots)

@@ -11,6 +11,13 @@ def table(*columns: Any) -> np.ndarray:
     return np.ascontiguousarray(np.stack(wide, -1).astype(np.int32))
 
 
+def with_skips(turns: np.ndarray, column: int) -> np.ndarray:
+    """A table, and for each turn how many of the next ones have the same number in a column (`Loop.skips`)."""
+    ends = np.append(np.flatnonzero(np.diff(turns[:, column])) + 1, len(turns))
+    own = np.arange(len(turns))
+    return np.concatenate([turns, table(ends[np.searchsorted(ends, own, "right")] - own - 1)], 1)
+
+
 def split(x: Any) -> tuple:
     """Columns of an array."""
     return tuple(x[:, k] for k in range(x.shape[1]))

@@ -101,6 +101,9 @@ class Loop:
     the list: the conditions of the others are 0 until the list is made again. So a CPU visits only turns on the list. A
     `backward` loop has the same turns from the last to the first.
 
+    Column `skips` says how many of the next turns have the same condition: if no lane does a turn, those are left out.
+    No turn changes its own condition, and only a CPU uses this.
+
     A loop with a `pool` has more constants than its turns name: further rows after those of the turns. Its step gets
     (constants, pool), where the pool is one long array of all constants, and reads from it at run time. Each lane runs
     the step by itself, so it may have loops and arrays of its own (alone.py).
@@ -121,6 +124,7 @@ class Loop:
     follows: str = ""
     backward: bool = False
     pool: bool = False
+    skips: int | None = None
 
     @property
     def places(self) -> tuple[Slots | Lane, ...]:
