@@ -9,7 +9,17 @@ from tests.actuate.scenes import ours
 
 PENDULUM = '<joint axis="0 1 0" damping="{}"/><geom size="0.1" pos="0.1 0 0"/>'
 PUSHED = PENDULUM.format("-0.5").replace("<joint", '<joint name="j"')
+LOADED = (  # a free body, which tumbles, and a weight that is fixed to it
+    '<option integrator="implicitfast" timestep="0.005"/><worldbody><body><freejoint/><geom type="box" '
+    'size="0.1 0.05 0.02" pos="0.02 0.03 0"/><body pos="0.2 0 0.1"><geom size="0.05" mass="1"/></body></body>{}'
+)
 ODD = {
+    # The gyroscopic force of all that is fixed to a free body is taken at the end of the step.
+    "a weight on a free body": f"{LOADED.format('')}</worldbody>",
+    "a weight on a free body, by XLA": LOADED.format(
+        '<body pos="1 0 0"><joint axis="0 1 0" actuatorfrcrange="-1 1"/><geom size="0.1" pos="0.1 0 0"/>'
+        '<site name="s"/></body></worldbody><actuator><motor site="s"/></actuator>'
+    ),
     # Euler takes dampers at the end of a step where one of them is positive.
     "a damper that pushes": f"<worldbody><body>{PENDULUM.format('-0.5')}</body></worldbody>",
     "a damper that pushes, by XLA": '<worldbody><body><joint axis="0 1 0" damping="-0.5" actuatorfrcrange="-1 1"/>'
@@ -52,5 +62,6 @@ def test_a_step_is_that_of_mujoco(content):
     state = kt.initial_state(model, q, convention.v_here(q, d.qvel.copy()))
     mujoco.mj_step(m, d)
     after = kt.advance(model, state)
-    np.testing.assert_allclose(after.q, d.qpos, atol=1e-14)
-    np.testing.assert_allclose(after.qd, d.qvel, atol=1e-12)
+    q = convention.q_here(d.qpos)
+    np.testing.assert_allclose(after.q, q, atol=1e-14)
+    np.testing.assert_allclose(after.qd, convention.v_here(q, d.qvel), atol=1e-12)

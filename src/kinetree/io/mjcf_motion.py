@@ -23,7 +23,6 @@ JOINT, JOINT_IN_PARENT, CRANK, TENDON, SITE, BODY = range(6)  # MuJoCo's numbers
 FIXED, AFFINE, MUSCLE = range(3)  # gains; biases are none, affine, muscle
 GAINS, BIASES, DYNAMICS = (FIXED, AFFINE, MUSCLE), (0, AFFINE, MUSCLE), (0, 1, 2, 3, MUSCLE_DYNAMICS)
 INTEGRATORS = ("Euler", "RK4", "implicit", "implicitfast", "discrete")
-FREE = 0
 TRANSMISSIONS = ("joint", "joint", "slider-crank", "tendon", "site", "body", "SO3")
 
 
@@ -173,7 +172,6 @@ def _stepping(model: Model, m: Any, ours: dict[int, int], report: Report) -> Ste
     if integrator == "discrete":
         report.warn(f"integrator {integrator!r} is not modelled: advance takes 'implicitfast'")
         integrator = "implicitfast"
-    lone = tuple(body for j, body in joint_bodies(model).items() if m.jnt_type[j] == FREE and _is_lone(m, j))
     convention = Mujoco(model)
     q = np.array(m.key_qpos).reshape(m.nkey, m.nq)
     qd = convention.v_here(q, np.array(m.key_qvel).reshape(m.nkey, m.nv)) if m.nkey else np.zeros((0, m.nv))
@@ -184,7 +182,6 @@ def _stepping(model: Model, m: Any, ours: dict[int, int], report: Report) -> Ste
         integrator=integrator,
         implicit_damping=not disabled(m, "EULERDAMP"),
         heavy_actuators=has_heavy_actuators(m),
-        lone=lone,
         keyframes=Keyframes(names, m.qpos0, q, qd, act, m.key_time, ctrl, *_placed(model, m, ours)),
     )
 
@@ -194,10 +191,3 @@ def _placed(model: Model, m: Any, ours: dict[int, int]) -> tuple[list[str], np.n
     bodies = sorted(np.flatnonzero(m.body_mocapid >= 0).tolist(), key=lambda b: m.body_mocapid[b])
     position, orientation = m.key_mpos.reshape(m.nkey, m.nmocap, 3), m.key_mquat.reshape(m.nkey, m.nmocap, 4)
     return [model.names[ours[b]] for b in bodies], np.concatenate([position, orientation], -1)
-
-
-def _is_lone(m: Any, j: int) -> bool:
-    """True if a free joint's body is a tree of its own, and no other body on it has mass."""
-    body = int(m.jnt_bodyid[j])
-    alone = np.count_nonzero(m.dof_treeid == m.dof_treeid[m.jnt_dofadr[j]]) == 6
-    return bool(alone and m.body_subtreemass[body] == m.body_mass[body])

@@ -140,8 +140,6 @@ class Stepping:
     integrator: str = field(default=INTEGRATOR, metadata={"static": True})
     implicit_damping: bool = field(default=True, metadata={"static": True})  # of "Euler"
     heavy_actuators: bool = field(default=False, metadata={"static": True})  # with armature or damping, on joints
-    lone: tuple[int, ...] | None = field(default=None, metadata={"static": True})
-    # Bodies on free joints that carry nothing else; None: those that have no children.
     keyframes: Keyframes = field(default=Keyframes(), metadata={"static": True})
 
     def damps_later(self, damping: Any) -> bool:

@@ -6,7 +6,7 @@ Joint damping, and servos on hinges and sliders, are diagonal: loads on the join
 (dynamics/loaded.py). A servo on a ball or free joint adds h slope jᵀ j, of rank one, by the formula of Sherman and
 Morrison. Tendons, and actuators on tendons and sites, couple joints: then the matrix itself is factorized. As in
 MuJoCo, only entries between a row and a row that carries it are kept; entries between branches are dropped.
-A free body that carries no other body also uses the slope of its gyroscopic force, which is not symmetric: six
+A free body that carries nothing that moves also uses the slope of its gyroscopic force, which is not symmetric: six
 equations, solved separately. MuJoCo's `implicit` uses the slopes of all velocity products (slopes.py).
 """
 
@@ -25,7 +25,7 @@ from kinetree.dynamics.loaded import loaded_forward_dynamics, with_load
 from kinetree.dynamics.loops.forward import closed_answer
 from kinetree.dynamics.matrices.dense import solve_general, solve_spd
 from kinetree.dynamics.tendons.lengths import tendons_of
-from kinetree.model import DEFAULT_STEPPING, Model
+from kinetree.model import Model
 
 from .slopes import fluid_slope, related, smooth_slope
 from .world_axes import drift
@@ -189,16 +189,13 @@ def _may_brake(model: Model, i: int) -> bool:
 
 
 def lone_bodies(model: Model) -> list[int]:
-    """Bodies on free joints that carry no other body; none if loops may hold them."""
+    """Bodies on free joints that carry nothing that moves; none if loops may hold them."""
     if model.loops is not None:
         return []
-    given = (model.stepping or DEFAULT_STEPPING).lone
-    if given is not None:
-        return list(given)
     s = model.structure
-    free = np.array([j.kind == "free" for j in s.joints], bool)[s.joint_code]
-    alone = (s.parent < 0) & ~np.isin(np.arange(s.n_bodies), s.parent)
-    return [int(i) for i in np.flatnonzero(free & alone)]
+    up, start = s.tree.parent, s.v_start
+    free = np.flatnonzero(np.array([j.kind == "free" for j in s.joints], bool)[s.joint_code])
+    return [int(i) for i in free if up[start[i]] < 0 and not (up == start[i + 1] - 1).any()]
 
 
 def _moment(model: Model, acted: Actuation, i: int, batch: int) -> Any:
@@ -231,8 +228,9 @@ def _braked(model: Model, q: Any, alpha: Any, load: Any, acted: Actuation, h: An
 
 
 def _inertia(model: Model, body: int, dtype: Any) -> tuple[Any, Any, Any, Any]:
-    """Of a lone free body: mass, m c, its cross matrix, and the rotational inertia, as arrays."""
-    mass, first, second = jax.tree.map(lambda x: jnp.asarray(x[body], dtype), tuple(model.inertia))
+    """Of a lone free body and all that is fixed to it: mass, m c, its cross matrix, and the rotational inertia."""
+    last = int(model.structure.v_start[body + 1]) - 1
+    mass, first, second = jax.tree.map(lambda x: jnp.asarray(x[last], dtype), tuple(model.rows.inertia))
     return mass, jnp.stack(first), cross_matrix(jnp.stack(first)), second.array()
 
 
