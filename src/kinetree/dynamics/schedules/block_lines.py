@@ -252,7 +252,7 @@ class BaseLines:
         taken = np.ascontiguousarray(np.broadcast_to(base, (len(lines), *base.shape)))
         result = np.zeros((len(lines), count, native.width), native.dtype)
         addresses = (x.ctypes.data for x in (frames, taken, lines, result))
-        native.run(Tasks.of([call(native.address["bodies"], len(lines), 0, *addresses)]), [lines], [])
+        native.run(call(native.address["bodies"], len(lines), 0, *addresses))
         self._kept += [result, *(places := [g.numbers * lines.clip(0) + np.minimum(lines, 0) for g in groups])]
         sources = (result.ctypes.data + g.first * self._line for g in groups)
         both = zip(groups, places, sources, strict=True)

@@ -29,7 +29,7 @@ class Beginnings:
         given = np.repeat(np.asarray(gravity, native.dtype)[:, None], native.width, 1)
         found, rows = np.empty((count, native.width), native.dtype), np.zeros(native.width, np.int32)
         addresses = (0, *(x.ctypes.data for x in (given, rows, found)))
-        native.run(Tasks.of([call(native.address["beginnings"], 1, *addresses)]), [rows], [])
+        native.run(call(native.address["beginnings"], 1, *addresses))
         self.element, self.base, at = {}, {}, 0
         for i, e in code.element.items():
             s = code.state[i]
@@ -86,7 +86,7 @@ class TopPlan(Region):
         links, rows_of = np.ascontiguousarray(np.concatenate([last, mean], 1)), np.zeros(lanes, np.int32)
         sizes = [x.shape[1] * self.line * np.arange(self.count) for x in (links, lent)]
         addresses = (0, links.ctypes.data + sizes[0], rows_of.ctypes.data, lent.ctypes.data + sizes[1])
-        self.native.run(Tasks.of([call(self.native.address["ballast"], 1, *addresses)]), [rows_of], [])
+        self.native.run(call(self.native.address["ballast"], 1, *addresses))
         followed = np.zeros((self.count + 1) * lanes, bool)
         followed[top.parents[top.parents >= 0]] = True
         lent *= followed.reshape(-1, 1, lanes)

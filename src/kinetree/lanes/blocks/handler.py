@@ -89,12 +89,7 @@ def _perform() -> Text:
         to.store("ptr", work, "%job", TAKE)
         to.store("ptr", threads, "%job", BASES)
         wanted = to.smaller(to.op(f"sub i64 {to.smaller(tasks, members)}, 1"), helpers)
-        shared = to.op(f"icmp sgt i64 {wanted}, 0")
-        with to.when(shared):
-            share = to.load("ptr", group)
-            to.do(f"call void {share}(ptr {group}, ptr %job, i64 {helpers}, i64 {wanted})")
-        with to.when(to.op(f"xor i1 {shared}, true")):
-            to.do(f"call void {work}(ptr %job)")
+        to.do(f"call void {to.load('ptr', group)}(ptr {group}, ptr %job, i64 {helpers}, i64 {wanted})")
     to.end()
     return to
 

@@ -5,12 +5,12 @@ Threads take tasks in order, so a task may wait for an earlier one. An operand i
 differs from run to run: the thread's own memory, or an input array.
 """
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..cpu.helpers import TAKE, share_job
 from ..cpu.host import loaded, vector_width
 from ..llvm.emit import Emitter
 from ..llvm.kernel import with_helpers
@@ -126,12 +126,8 @@ class BlockCode:
         self.address = {n: code.address(n) for n in (*(w.name for w in (*walks, *scans)), *others)}
         self.work = code.address("work")
 
-    def run(self, tasks: Tasks, own: Sequence[np.ndarray], given: Sequence[np.ndarray]) -> None:
-        """Run all tasks. `own` has one memory per thread, so it also limits the number of threads."""
-        bases = [np.array([0, memory.ctypes.data, *(x.ctypes.data for x in given)], np.int64) for memory in own]
-        each = np.array([b.ctypes.data for b in bases], np.int64)
-        job = np.zeros(JOB // 8, np.int64)
-        job[TAKE // 8], job[BASES // 8] = self.work, each.ctypes.data
-        job[TASKS // 8], job[STARTS // 8] = len(tasks.starts) - 1, tasks.starts.ctypes.data
-        job[CALLS // 8] = tasks.calls.ctypes.data
-        share_job(job, min(len(own), len(tasks.starts) - 1) - 1)
+    def run(self, calls: np.ndarray) -> None:
+        """Make some calls now, on this thread; all operands are addresses."""
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+        for one in calls:
+            function(int(one[0]))(one[2:].ctypes.data, int(one[1]))

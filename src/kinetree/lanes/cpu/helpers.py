@@ -182,13 +182,6 @@ def call_helpers() -> int:
         return threads.helper_count.value
 
 
-def share_job(job: np.ndarray, wanted: int) -> None:
-    """Run a job on this thread and on up to `wanted` helpers. Without helpers this thread does it alone."""
-    helpers, pointer, number = call_helpers(), ctypes.c_void_p, ctypes.c_int64
-    share = ctypes.CFUNCTYPE(None, pointer, pointer, number, number)(number.from_address(team() + SHARE).value)
-    share(team(), job.ctypes.data, helpers, min(wanted, helpers))
-
-
 def _start(cell: int) -> bool:
     """Start a helper that watches a cell; False if the system refuses another thread."""
     api, pointer, place = ctypes.pythonapi, ctypes.c_void_p, ctypes.c_int64.from_address
