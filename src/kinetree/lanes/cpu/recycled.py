@@ -13,8 +13,8 @@ import ctypes
 import math
 import sys
 from collections.abc import Callable, Iterable
-from itertools import count
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
@@ -23,47 +23,62 @@ from .. import tuning
 last_reach = ctypes.c_int64()  # of the array that `empty` made last; native code reads it, too
 
 
-class _Block(NamedTuple):
+class _Block:
     """Memory, and the total of bytes handed out when this memory was handed out last."""
 
-    memory: np.ndarray
-    stamp: int
+    __slots__ = ("_described", "_interface", "_memory", "size", "stamp")
+
+    def __init__(self, size: int):
+        self.size, self.stamp = size, 0
+        self._memory = np.empty(size + tuning.RECYCLED_ALIGNMENT, np.uint8)
+        self._described: Any = None
+
+    def interface(self, shape: tuple[int, ...], dtype: np.dtype) -> dict[str, Any]:
+        """The memory as an array. The last answer is kept, because to find it takes as long as a small batch."""
+        if self._described != (shape, dtype):
+            start = self._memory.ctypes.data
+            at = start + -start % tuning.RECYCLED_ALIGNMENT
+            self._interface = {"data": (at, False), "shape": shape, "typestr": dtype.str, "version": 3}
+            self._described = shape, dtype
+        return self._interface
 
 
 class _Shelf:
-    """Memory that no array uses any more. If there is too much of it, the oldest is freed.
+    """Memory that no array uses any more, by its size. If there is too much of it, the oldest is freed.
 
     It has no lock, because a fork could leave a lock held; each step here is atomic in Python. If two threads hand out
-    memory at the same moment, the sum may miss some bytes. That only costs a little speed.
+    memory at the same moment, the sums may miss some bytes. That only costs a little speed.
     """
 
     def __init__(self) -> None:
-        self._blocks: dict[int, _Block] = {}  # in the order in which they came back
-        self._numbers = count()
-        self._handed_out = 0  # bytes
+        self._blocks: dict[int, list[_Block]] = {}  # of one size, in the order in which they came back
+        self._unused = self._handed_out = 0  # bytes
 
     def take(self, size: int) -> _Block:
-        """Memory of this size plus alignment to a cache line: the block used last, or a new one."""
-        whole = size + tuning.RECYCLED_ALIGNMENT
-        memory, reach = None, size
+        """Memory of this size: the block used last, or a new one."""
         self._handed_out = stamp = self._handed_out + size
-        for number, block in reversed(list(self._blocks.items())):
-            if block.memory.nbytes == whole and self._blocks.pop(number, None) is not None:
-                memory, reach = block.memory, stamp - block.stamp
-                break
+        try:
+            block = self._blocks[size].pop()
+        except LookupError:
+            block, reach = _Block(size), size
+        else:
+            self._unused -= size
+            reach = stamp - block.stamp
+        block.stamp = stamp
         last_reach.value = reach
-        return _Block(np.empty(whole, np.uint8) if memory is None else memory, stamp)
+        return block
 
     def put_back(self, block: _Block) -> None:
         """Take memory back."""
-        self._blocks[next(self._numbers)] = block
-        held = list(self._blocks.items())
-        total = sum(block.memory.nbytes for _, block in held)
-        for number, oldest in held:
-            if total <= tuning.RECYCLED_MAX_BYTES:
-                break
-            self._blocks.pop(number, None)
-            total -= oldest.memory.nbytes
+        self._blocks.setdefault(block.size, []).append(block)
+        self._unused += block.size
+        while self._unused > tuning.RECYCLED_MAX_BYTES:
+            held = [block for blocks in list(self._blocks.values()) for block in list(blocks)]
+            with suppress(ValueError):  # another thread took it, or all of them
+                oldest = min(held, key=lambda block: block.stamp)
+                self._blocks[oldest.size].remove(oldest)
+                held.remove(oldest)
+            self._unused = sum(block.size for block in held)
 
 
 _shelf = _Shelf()
@@ -72,15 +87,10 @@ _shelf = _Shelf()
 class _Loan:
     """The owner of an array's memory. It dies with the last array on that memory, and then gives the memory back."""
 
-    def __init__(self, block: _Block, shape: tuple[int, ...], kind: np.dtype):
-        self._block = block
-        start = block.memory.ctypes.data
-        self.__array_interface__ = {
-            "data": (start + -start % tuning.RECYCLED_ALIGNMENT, False),
-            "shape": tuple(shape),
-            "typestr": kind.str,
-            "version": 3,
-        }
+    __slots__ = ("__array_interface__", "_block")
+
+    def __init__(self, block: _Block, shape: tuple[int, ...], dtype: np.dtype):
+        self._block, self.__array_interface__ = block, block.interface(shape, dtype)
 
     def __del__(self, shelf: _Shelf = _shelf, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if not ending():  # at exit the modules that put_back needs may be gone
