@@ -1,5 +1,9 @@
 """Rows of lane arrays become columns and rows again: small and large results, to the last bit and the last lane."""
 
+import ctypes
+import mmap
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -45,14 +49,33 @@ def test_what_is_not_finite_is_seen():
         q[bad, 3] = 0.0
 
 
-@pytest.mark.parametrize("rows", range(1, 10))  # fewer columns than a vector has numbers, as many, and more
-def test_every_number_of_columns(rows):
+EVERY = [*((rows, np.float64) for rows in range(1, 10)), *((rows, np.float32) for rows in (1, 5, 8, 15, 16))]
+
+
+@pytest.mark.parametrize(("rows", "dtype"), EVERY)  # fewer columns than a vector has numbers, as many, and more
+def test_every_number_of_columns(rows, dtype):
     model = kt.auto_tree(rows, 1.4, 0.3)
-    q, qd, qdd = np.random.default_rng(2).standard_normal((3, 21, rows))
+    q, qd, qdd = np.random.default_rng(2).standard_normal((3, 21, rows)).astype(dtype)
     tau, H = kt.inverse_dynamics(model, q, qd, qdd), kt.mass_matrix(model, q)
     one_by_one = [kt.inverse_dynamics(model, *x) for x in zip(q, qd, qdd, strict=True)]
-    np.testing.assert_allclose(tau, one_by_one, rtol=0, atol=1e-12 * np.abs(tau).max())
-    np.testing.assert_allclose(H, [kt.mass_matrix(model, x) for x in q], rtol=0, atol=1e-12 * np.abs(H).max())
+    close = (1e-12 if dtype == np.float64 else 1e-4) * np.abs(tau).max()
+    np.testing.assert_allclose(tau, one_by_one, rtol=0, atol=close)
+    np.testing.assert_allclose(H, [kt.mass_matrix(model, x) for x in q], rtol=0, atol=close)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="protects a page of memory as Linux does")
+def test_nothing_is_read_or_written_past_the_last_row():
+    """Rows shorter than a vector are read and written at once, with a mask. The page after them can not be touched."""
+    model, page, lanes = kt.auto_tree(3, 1), mmap.PAGESIZE, 16
+    memory = mmap.mmap(-1, 2 * page)
+    whole = np.frombuffer(memory, np.uint8)
+    libc, size = ctypes.CDLL(None, use_errno=True), 8 * 3 * lanes
+    assert libc.mprotect(ctypes.c_void_p(whole.ctypes.data + page), ctypes.c_size_t(page), 0) == 0
+    given = whole[page - size : page].view(np.float64).reshape(lanes, 3)
+    given[:] = np.random.default_rng(3).standard_normal((lanes, 3))
+    state = given.copy()
+    tau = kt.inverse_dynamics(model, state, state, state)
+    np.testing.assert_array_equal(kt.inverse_dynamics(model, given, given, given), tau)
 
 
 def test_zeros_are_written_once_and_stay():

@@ -33,6 +33,8 @@ CHECKED_VECTORS = 4  # vectors of results tested together for NaN and infinity [
 PREFETCH_BLOCKS = 2  # blocks of lanes; without it a batch larger than the cache runs at a third of the speed [cpu/]
 PREFETCH_TURNS = 4  # turns of a walk between the prefetch of a field and its use [million]
 PREFETCH_VECTORS = 6  # vectors of a block between the prefetch of a vector and its use [million]
+MASKED_LOAD_MIN_BYTES = 32  # bytes of a vector; shorter ones (SSE, NEON) have no masks for parts of rows [robots]
+MASKED_STORE_MIN_BYTES = 64  # bytes of a vector; of AVX2's masked stores some take nine cycles on AMD [robots]
 KEPT_SLOTS = 12  # slots that a turn keeps in registers, where there are 32 of them (AVX-512) [robots]
 KEPT_MIN_USES = 8  # uses of such a slot in a turn; others are loaded again [robots]
 

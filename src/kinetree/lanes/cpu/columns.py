@@ -86,11 +86,35 @@ class Tiles(Emitter):
             visit(self.smaller(first, last))
         self.go("done")
 
-    def either(self, tile: Callable[[str], None], column: Callable[[str], None]) -> None:
-        """Tiles if there are enough columns for one, else single columns; then `done`."""
+    def either(
+        self, tile: Callable[[str], None], column: Callable[[str], None], part: Callable[[], None] | None = None
+    ) -> None:
+        """Tiles if there are enough columns for one, else `part` of a tile, or single columns; then `done`."""
         with self.when(self.op(f"icmp slt i64 %count, {self.width}")):
-            self.over(column, 1)
+            if part is None:
+                self.over(column, 1)
+            else:
+                self.require(self.op("icmp sgt i64 %count, 0"), otherwise="done")
+                part()
         self.over(tile, self.width)
+
+    def short_row(self) -> str:
+        """Which numbers of a vector belong to a row that is shorter."""
+        places = ", ".join(f"i64 {k}" for k in range(self.width))
+        return self.op(f"icmp slt {self.vector('i64')} <{places}>, {self.broadcast('%count', 'i64')}")
+
+    def load_short(self, place: str, there: str) -> str:
+        """A row that is shorter than a vector."""
+        name = f"{self.real} @llvm.masked.load.v{self.width}f{self.bits}.p0"
+        self.declare(f"{name}(ptr, i32, {self.truth}, {self.real})")
+        size = self.dtype.itemsize
+        return self.op(f"call {name}(ptr {place}, i32 {size}, {self.truth} {there}, {self.real} zeroinitializer)")
+
+    def store_short(self, value: str, place: str, there: str) -> None:
+        """Store a row that is shorter than a vector."""
+        name = f"void @llvm.masked.store.v{self.width}f{self.bits}.p0"
+        self.declare(f"{name}({self.real}, ptr, i32, {self.truth})")
+        self.do(f"call {name}({self.real} {value}, ptr {place}, i32 {self.dtype.itemsize}, {self.truth} {there})")
 
     def start_check(self) -> None:
         """Start a check of results."""
@@ -133,7 +157,15 @@ def _fetch(dtype: np.dtype, width: int, ordered: bool) -> Emitter:
             value = to.op(f"insertelement {to.real} {value}, {to.scalar} {one}, i32 {lane}")
         to.do(f"store {to.real} {value}, ptr {to.column(number)}")
 
-    to.either(tile, column)
+    def part() -> None:
+        there = to.short_row()
+        rows = [to.load_short(place, there) for place in to.in_rows("0")]
+        for k, value in enumerate(transposed(to, to.real, rows)[:-1]):
+            to.do(f"store {to.real} {value}, ptr {to.column(str(k))}")
+            to.require(to.op(f"icmp sgt i64 %count, {k + 1}"), otherwise="done")
+        to.go("done")
+
+    to.either(tile, column, part if width * dtype.itemsize >= tuning.MASKED_LOAD_MIN_BYTES else None)
     to.label("done")
     to.end()
     return to
@@ -164,10 +196,19 @@ def _give(dtype: np.dtype, width: int, ordered: bool) -> Emitter:
             one = to.op(f"extractelement {to.real} {value}, i32 {lane}")
             to.do(f"store {to.scalar} {one}, ptr {place}, {to.aligned}")
 
+    def part() -> None:
+        there, last = to.short_row(), to.op("sub i64 %count, 1")
+        columns = [to.column(to.smaller(last, k)) for k in range(width)]
+        values = [to.op(f"load {to.real}, ptr {place}") for place in columns]
+        to.check(values)
+        for row, place in zip(transposed(to, to.real, values), to.in_rows("0"), strict=True):
+            to.store_short(row, place, there)
+        to.go("done")
+
     to.do(f"%strip = alloca [{width * (STRIP + width)} x {to.scalar}], align {CACHE_LINE}")
     to.branch(to.op(f"and i1 %large, {to.op(f'icmp sge i64 %count, {width}')}"), "past", "cached")
     to.label("cached")
-    to.either(tile, column)
+    to.either(tile, column, part if width * dtype.itemsize >= tuning.MASKED_STORE_MIN_BYTES else None)
     to.label("past")
     _strips(to, lambda first: transposed(to, to.real, taken(first, width)))
     to.into("done")
