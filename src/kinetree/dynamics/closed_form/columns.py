@@ -167,8 +167,8 @@ def solve(region: Regions) -> list[RowPart]:
         return (tuple(x * scale for x in reads[1]),), (), ()
 
     terms = (*map(slot, range(TERMS)), *map(_chunk, range(TERMS, 2 * TERMS)))
-    product = Loop(subtract, 2 * TERMS + 1, NOTHING, reads=terms, adds=(_chunk(2 * TERMS),))
-    quotient = Loop(divide, 2, NOTHING, reads=(slot(0), _chunk(1)), writes=(_chunk(1),))
+    product = Loop(subtract, 2 * TERMS + 1, NOTHING, reads=terms, adds=(_chunk(2 * TERMS),), alike=CHUNK)
+    quotient = Loop(divide, 2, NOTHING, reads=(slot(0), _chunk(1)), writes=(_chunk(1),), alike=CHUNK)
     return [
         RowPart(eliminate(), factors),
         RowPart(product, substitution(outward=False)),

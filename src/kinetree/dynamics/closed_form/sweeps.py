@@ -18,7 +18,7 @@ from kinetree.lanes import Lane, Loop, Memory
 from kinetree.lanes.program.program import NUMBER, Slots
 from kinetree.lanes.program.woven import Rooms
 from kinetree.model import Model
-from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Sym3
+from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Sym3, Vec3
 from kinetree.tree import Tree
 
 from ..elements.articulated import freed_bias, joint_answer, joint_drive, joint_inertia
@@ -125,8 +125,20 @@ def _columns(width: int, column: int) -> Slots:
 
 
 def _room(width: int, column: int, kind: Any) -> Slots:
-    """Six numbers for each column of a turn."""
-    return Slots(column, 0, jax.tree.structure(3 * width * (kind(ZERO3, ZERO3),)), block=ROOM)
+    """Six numbers for each column of a turn; the same number of all columns side by side."""
+    columns = Vec3(*3 * (3 * width * (0.0,),))
+    return Slots(column, 0, jax.tree.structure(kind(columns, columns)), block=ROOM)
+
+
+def _each(kind: Any, room: Any) -> list[Any]:
+    """The forces or motions of a room, one for each column."""
+    parts = zip(*(zip(*part, strict=True) for part in room), strict=True)
+    return [kind(Vec3(*angular), Vec3(*linear)) for angular, linear in parts]
+
+
+def _together(kind: Any, columns: list[Any]) -> Any:
+    """The room of forces or motions, one for each column."""
+    return kind(*(Vec3(*zip(*part, strict=True)) for part in zip(*columns, strict=True)))
 
 
 def prepare(region: Regions) -> list[RowPart]:
@@ -179,9 +191,10 @@ def solve(region: Regions, memory: Memory) -> list[RowPart]:
     def inward(width: int) -> RowPart:
         def step(_: tuple, __: tuple, reads: tuple) -> tuple:
             S, U, d_inverse, given, forces, beside = reads
+            forces, beside = _each(Force, forces), _each(Force, beside)
             u = tuple(joint_drive(S, x, p) for x, p in zip(given, forces, strict=True))
             both = zip(u, forces, beside, strict=True)
-            return (tuple(other + freed_bias(U, d_inverse, x, p) for x, p, other in both), u), (), ()
+            return (_together(Force, [other + freed_bias(U, d_inverse, x, p) for x, p, other in both]), u), (), ()
 
         def turns(shape: Skeleton) -> np.ndarray:
             r, tree, tables = region(shape), shape.tree, []
@@ -193,14 +206,14 @@ def solve(region: Regions, memory: Memory) -> list[RowPart]:
 
         x, to = _columns(width, X_AT), _room(width, TO, Force)
         reads = (*known, x, _room(width, FROM, Force), _room(width, BESIDE, Force))
-        return RowPart(Loop(step, 5, NOTHING, reads, writes=(to, x)), turns)
+        return RowPart(Loop(step, 5, NOTHING, reads, writes=(to, x), alike=3 * width), turns)
 
     def outward(width: int) -> RowPart:
         def step(_: tuple, __: tuple, reads: tuple) -> tuple:
             S, U, d_inverse, driven, above = reads
-            X = [joint_answer(U, d_inverse, u, a) for u, a in zip(driven, above, strict=True)]
-            below = tuple(a + S * x for x, a in zip(X, above, strict=True))
-            return (below,), (), tuple(X[3 * k + array] for array in range(3) for k in range(width))
+            above = _each(Motion, above)
+            X = tuple(joint_answer(U, d_inverse, u, a) for u, a in zip(driven, above, strict=True))
+            return (_together(Motion, [a + S * x for x, a in zip(X, above, strict=True)]),), (), X
 
         def turns(shape: Skeleton) -> np.ndarray:
             r, tree, tables = region(shape), shape.tree, []
@@ -212,8 +225,9 @@ def solve(region: Regions, memory: Memory) -> list[RowPart]:
             return _turns(tables, 5)
 
         reads = (*known, _columns(width, X_AT), _room(width, ABOVE, Motion))
-        outputs = tuple(Lane(array, OUT, k) for array in range(3) for k in range(width))
-        return RowPart(Loop(step, 5, NOTHING, reads, (_room(width, BELOW, Motion),), outputs=outputs), turns)
+        outputs = tuple(Lane(array, OUT, k) for k in range(width) for array in range(3))
+        below = _room(width, BELOW, Motion)
+        return RowPart(Loop(step, 5, NOTHING, reads, (below,), outputs=outputs, alike=3 * width), turns)
 
     return [pivots(memory), *map(inward, WIDTHS), *map(outward, WIDTHS)]
 

@@ -51,4 +51,4 @@ SOLVE_MAX_TURNS = 1 << 21  # turns of a solve in a lane, whose tables then take 
 SOLVE_CHUNK_COLUMNS = 8  # columns of X that a turn of a solve moves: a wide vector of float64 [cpu/]
 SOLVE_TERMS = 4  # rows of X that a turn subtracts from another, which is then loaded and stored once [cpu/]
 SWEEP_WIDTHS = (4, 2, 1)  # degrees of freedom whose columns a turn of a sweep moves; a room of 4 is 4.6 kB [cpu/]
-SWEEP_MIN_ANCESTORS = 10  # rows that carry a row, on average; with fewer, factors of H are faster than sweeps [robots]
+SWEEP_MIN_ANCESTORS = 8  # rows that carry a row, on average; with fewer, factors of H are faster than sweeps [robots]

@@ -11,6 +11,7 @@ from ..llvm.alone import Room
 from ..llvm.kernel import LoopWriter
 from ..program.program import Program, Slots
 from .ahead import TURNS, Step, split
+from .alike import side_by_side
 from .interleaved import Place, interleaved, places
 from .order import TurnList
 
@@ -108,17 +109,20 @@ class BlockWriter(LoopWriter):
         if loop.pool:
             super().step(k, given)
             return
+        if loop.alike > 1 and self.to.width == 1:
+            side_by_side(self, loop, given)
+            return
         step, sines = (self.jaxprs[k], []) if self.sines is None else self.sines
 
         def numbers(groups: tuple[Slots, ...]) -> list[str]:
-            return [number for slots in groups for number in self._slots(slots)]
+            return [number for slots in groups for number in self.slots_of(slots)]
 
         reads = [(p, partial(self.read_slot, n)) for p, n in zip(places(loop.reads), numbers(loop.reads), strict=True)]
         results: list[tuple[Place | None, Callable[[str], None]]] = []
         for groups, store in ((loop.writes, self.put), (loop.adds, self.add)):
             pairs = zip(places(groups), numbers(groups), strict=True)
             results += [(place, partial(store, number)) for place, number in pairs]
-        results += [(None, partial(self.write_lane, x.array, self._column(x))) for x in loop.outputs]
+        results += [(None, partial(self.write_lane, x.array, self.column_of(x))) for x in loop.outputs]
         interleaved(self.to, step, (given, sines), reads, results)
 
     def _turn(self, k: int, number: str, constants: str) -> None:
@@ -130,7 +134,7 @@ class BlockWriter(LoopWriter):
         if lists is None:
             return
         name, slots = lists
-        acts = to.op(f"fcmp une {to.real} {self.read_slot(self._slots(slots)[0])}, {to.number(0.0)}")
+        acts = to.op(f"fcmp une {to.real} {self.read_slot(self.slots_of(slots)[0])}, {to.number(0.0)}")
         acts = to.op(f"and {to.truth} {self.mask}, {acts}") if self.mask else acts
         self.lists[name].add(to, number, acts)
 

@@ -237,7 +237,7 @@ class LoopWriter(ABC):
         constants, table, _ = arrays
         self._take_row(k, number, table)
         if loop.when is not None:
-            self._choose(self.read_slot(self._slots(loop.when)[0]), f"do{k}", f"done{k}")
+            self._choose(self.read_slot(self.slots_of(loop.when)[0]), f"do{k}", f"done{k}")
         elif loop.scratch and not loop.outputs:
             self.mask = ""  # the other lanes may get any value
         self._turn(k, number, constants)
@@ -268,7 +268,7 @@ class LoopWriter(ABC):
             to.broadcast(self.constant(to.scalar, constants, to.op(f"add i64 {first}, {j}"))) for j in range(count)
         ]
         values += [self.pool(constants)] if loop.pool else []
-        values += [self.read_lane(x.array, self._column(x)) for x in loop.inputs]
+        values += [self.read_lane(x.array, self.column_of(x)) for x in loop.inputs]
         return values
 
     def _turn(self, k: int, number: str, constants: str) -> None:
@@ -280,13 +280,13 @@ class LoopWriter(ABC):
     def step(self, k: int, given: list[Any]) -> None:
         """The step of loop k: first all reads, then all writes."""
         loop = self.program.loops[k]
-        reads = [self.read_slot(number) for slots in loop.reads for number in self._slots(slots)]
+        reads = [self.read_slot(number) for slots in loop.reads for number in self.slots_of(slots)]
         results = iter(self.to.jaxpr(self.jaxprs[k], [*given, *reads]))
         for slots in loop.writes:
-            for number in self._slots(slots):
+            for number in self.slots_of(slots):
                 self.put(number, next(results))
         for slots in loop.adds:
-            for number in self._slots(slots):
+            for number in self.slots_of(slots):
                 self.add(number, next(results))
         self.write_lanes(loop.outputs, list(results))
 
@@ -302,7 +302,7 @@ class LoopWriter(ABC):
     def write_lanes(self, places: tuple[Lane, ...], values: list[str]) -> None:
         """Outputs of one turn."""
         for x, value in zip(places, values, strict=True):
-            self.write_lane(x.array, self._column(x), value)
+            self.write_lane(x.array, self.column_of(x), value)
 
     def _chosen(self, new: str, old: str) -> str:
         """The new value in the lanes that take part."""
@@ -310,13 +310,15 @@ class LoopWriter(ABC):
             return new
         return self.to.op(f"select {self.to.truth} {self.mask}, {self.to.real} {new}, {self.to.real} {old}")
 
-    def _slots(self, slots: Slots) -> list[str]:
+    def slots_of(self, slots: Slots) -> list[str]:
+        """The numbers of these slots in the turn."""
         if slots.column is None:
             return [str(slots.offset + i) for i in range(slots.count)]
         base = self.columns[slots.column]
         return [self.to.op(f"add i64 {base}, {slots.offset + i}") for i in range(slots.count)]
 
-    def _column(self, x: Lane) -> str:
+    def column_of(self, x: Lane) -> str:
+        """The number of a lane array's column in the turn."""
         if x.column is None:
             return str(x.offset)
         return self.to.op(f"add i64 {self.columns[x.column]}, {x.offset}")

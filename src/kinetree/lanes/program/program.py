@@ -107,6 +107,10 @@ class Loop:
     A loop with a `pool` has more constants than its turns name: further rows after those of the turns. Its step gets
     (constants, pool), where the pool is one long array of all constants, and reads from it at run time. Each lane runs
     the step by itself, so it may have loops and arrays of its own (alone.py).
+
+    A loop with `alike` does the same to each of so many columns: a tuple of that length anywhere in its reads, writes
+    and adds has a number of each column, and so do its outputs. Its step takes such tuples of any length. So where one
+    lane runs by itself, columns can lie in a vector register (cpu/alike.py).
     """
 
     step: Step
@@ -125,6 +129,7 @@ class Loop:
     backward: bool = False
     pool: bool = False
     skips: int | None = None
+    alike: int = 1
 
     @property
     def places(self) -> tuple[Slots | Lane, ...]:
