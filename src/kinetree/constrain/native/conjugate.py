@@ -43,6 +43,7 @@ from .parts import Again, Part, copy, fill, once, table
 from .plan import Plan
 
 FORESEEN = 100.0  # safety factor on the largest ρᵀ G A⁻¹ Gᵀ ρ / ρᵀ ρ so far: another ρ may be ten times as steep
+SWEPT = "swept"  # The list of rows that move bodies which touch others.
 MOST_TURNS = 200  # turns of conjugate gradients; without rounding, the active rows plus two are enough
 
 
@@ -154,11 +155,12 @@ def update_forces(kind: Kind, dim: int) -> Part:
 # -- the tree ---------------------------------------------------------------------------------------------------------
 
 
-def solve_tree(links: bool, rigid: bool) -> list[Part]:
+def solve_tree(links: bool, rigid: bool, last: bool) -> list[Part]:
     """How the tree answers the forces in `sag`: z = A⁻¹ of them, and the accelerations of its rows.
 
-    Free joints on which trees hang answer in one turn, but where links ask for the pivots of all rows. `rigid`: some
-    links are loops.
+    Before the `last` turn only bodies that touch others need their accelerations, so all other rows are left out, but
+    not where there are links. Free joints on which trees hang answer in one turn, but where links ask for the pivots of
+    all rows. `rigid`: some links are loops.
     """
 
     def inward(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -180,6 +182,8 @@ def solve_tree(links: bool, rigid: bool) -> list[Part]:
         writes=(REPLY.at(1, "u"),),
         adds=(REPLY.at(2, "sag"),),
         scratch=True,
+        follows="" if links else SWEPT,
+        backward=not links,
     )
     out = Loop(
         outward,
@@ -188,26 +192,49 @@ def solve_tree(links: bool, rigid: bool) -> list[Part]:
         reads=(REPLY.at(2, "a"), REPLY.at(1, "u"), *joint),
         writes=(REPLY.at(1, "z"), REPLY.at(1, "a"), REPLY.at(1, "sag")),
         scratch=True,
+        follows="" if links or last else SWEPT,
     )
 
     def turns(plan: Plan) -> np.ndarray:
-        rows = _swept_rows(plan, links)
-        return table(plan.row(rows), plan.reply(rows), plan.reply_up(rows))
+        return _sweep(plan, links)
 
     asks = "wanted" if rigid else ""
     between = correct_solution(True, asks, _state("closing")) if links else [roots.reply_of_roots()]
     return [Part(back, lambda plan: turns(plan)[::-1].copy()), *between, Part(out, turns)]
 
 
+def _sweep(plan: Plan, links: bool) -> np.ndarray:
+    rows = _swept_rows(plan, links)
+    return table(plan.row(rows), plan.reply(rows), plan.reply_up(rows))
+
+
 def _swept_rows(plan: Plan, links: bool) -> np.ndarray:
     return plan.outward_rows if links else without_roots(plan, plan.outward_rows)
 
 
-def unforced() -> Part:
-    """Clear the forces on rows, before Newton's first round; each turn clears them again. Bases are at rest."""
-    return fill(
-        lambda plan: table(plan.reply(np.arange(-plan.n_trees, plan.n))), *REPLY.of(0, "sag", "a"), scratch=True
-    )
+def unforced(kinds: list[Kind], links: bool) -> list[Part]:
+    """Clear the forces on rows, before Newton's first round; each turn clears them again. Bases are at rest.
+
+    Without links, list the rows that move bodies which touch others.
+    """
+    fields = ("sag", "u", "a", "on")
+    none = fill(lambda plan: table(plan.reply(np.arange(-plan.n_trees, plan.n))), *REPLY.of(0, *fields), scratch=True)
+    if links:
+        return [none]
+
+    def carry(_: tuple, __: tuple, reads: tuple) -> tuple:
+        return (jnp.maximum(*reads),), (), ()
+
+    on, both = REPLY.at(1, "on"), (REPLY.at(REPLY1, "on"), REPLY.at(REPLY2, "on"))
+    marks = [fill(kind.table, *both, values=(1.0, 1.0), rare=True, **kind.acting) for kind in kinds]
+    carried = Loop(carry, 3, NOTHING, reads=(on, REPLY.at(2, "on")), writes=(REPLY.at(2, "on"),), scratch=True)
+    listed = (SWEPT, fixed("product"))
+    return [
+        none,
+        *marks,
+        Part(carried, lambda plan: _sweep(plan, False)[::-1].copy()),
+        copy(lambda plan: _sweep(plan, False), reads=(on,), writes=listed[1:], columns=3, lists=listed),
+    ]
 
 
 def _state(field: str) -> Slots:
@@ -334,7 +361,7 @@ def conjugate_gradients(
     turn: list[Part | Again] = [
         fill(once, fixed("product"), fixed("bent"), scratch=True),
         *(load_tree(k, d, False) for k, d in kinds),
-        *solve_tree(links, rigid),
+        *solve_tree(links, rigid, last=False),
         *(measure_residual(k, d) for k, d in kinds),
         decide_round(),
         *(choose_direction(k, d) for k, d in kinds),
@@ -344,6 +371,6 @@ def conjugate_gradients(
     ]
     lacks = [find_residual(k, d) for k, d in kinds]
     again = Again(turn, fixed("coupling").offset, MOST_TURNS)
-    moving = [*(load_tree(k, d, True) for k, d in kinds), *solve_tree(links, rigid), closing()]
+    moving = [*(load_tree(k, d, True) for k, d in kinds), *solve_tree(links, rigid, last=True), closing()]
     last = Again(moving, _state("closing").offset, 1)
     return [fill(once, fixed("rest")), *lacks, decide_start(finishes), again, last, *measure_step(links)]

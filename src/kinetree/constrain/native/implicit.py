@@ -126,7 +126,7 @@ def solve_change(
         cleared(),
         *solved,
     ]
-    looks = joined.find_touching_bodies(coupled) if joins else [unforced()] if between else []
+    looks = joined.find_touching_bodies(coupled) if joins else unforced(coupled, bool(linked.swept)) if between else []
     return [
         fill(once, *flags, values=(float(bool(loaded)), 1.0)),
         at_rest(),

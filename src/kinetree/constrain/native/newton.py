@@ -329,6 +329,6 @@ def newton(
         *linked.ended,
     ]
     rounds = Again(parts, fixed("going").offset, MAX_ROUNDS)
-    looks = joined.find_touching_bodies(coupled) if joins else [unforced()] if between else []
+    looks = joined.find_touching_bodies(coupled) if joins else unforced(coupled, bool(linked.swept)) if between else []
     first = [start, *linked.begun, at_rest(), *looks]
     return [*first, rounds, *([] if finishes and not free else [take_acceleration("x")])]
