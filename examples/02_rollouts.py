@@ -8,9 +8,8 @@ import numpy as np
 import kinetree as kt
 
 arm = kt.load(Path(__file__).parent / "robots" / "arm7.urdf").replace(armature=0.05, damping=0.5)
-arm = arm.without_constraints  # Joint limits would act too; the solver of constraints has no native body yet.
 target = np.array([0.3, 0.6, -0.2, 0.9, 0.1, -0.5, 0.2])
-q, qd = kt.random_state(arm, 0, batch=(4096,))
+q, qd = kt.random_state(arm, 0, batch=(4096,), within_limits=True)
 
 hold = kt.controllers.total(
     kt.controllers.pd(arm, target, kp=60.0, kd=15.0),

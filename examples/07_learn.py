@@ -107,16 +107,18 @@ def main() -> None:
     settings = settings._replace(worlds=options.worlds or settings.worlds)
     print(f"{name}: {env.model}, {settings.worlds} worlds, {env.observation_size} numbers seen, {jax.devices()[0]}")
     curve: list[tuple[int, float, float, float]] = []
-    last, good = -10.0, 0
+    last, before, good = -10.0, (0, 0.0), 0
 
     def watch(count: int, seconds: float, report: learn.Report) -> None:
-        nonlocal last
+        nonlocal last, before
         curve.append((count, round(seconds, 2), report.episode_return, report.reward))
         if seconds - last > 2:
             last = seconds
             shown = "".join(f"  {k} {v:6.3f}" for k, v in report.metrics.items() if k.endswith(("velocity", "error")))
-            seen = f"return {report.episode_return:8.2f}  reward {report.reward:7.3f}{shown}"
-            print(f"{count:12,} steps  {seen}  {count / seconds:11,.0f} steps/s  {seconds:5.0f} s", flush=True)
+            episodes = f"{report.episode_return:8.2f}" if report.episodes else "       –"  # none has ended
+            speed, before = (count - before[0]) / (seconds - before[1]), (count, seconds)
+            seen = f"return {episodes}  reward {report.reward:7.3f}{shown}"
+            print(f"{count:12,} steps  {seen}  {speed:11,.0f} steps/s  {seconds:5.0f} s", flush=True)
 
     def stop(report: learn.Report) -> bool:
         nonlocal good

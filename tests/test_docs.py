@@ -33,7 +33,7 @@ def test_tutorials_run(pages, tmp_path):
 
 
 FEWER = {  # states and steps; many take half a minute to simulate. Nobody looks at the page.
-    "batch=(1000,)": "batch=(4,)",
+    "(1000,)": "(4,)",
     "batch=(4096,)": "batch=(4,)",
     "(64, ": "(4, ",
     "steps=10_000": "steps=20",
@@ -62,20 +62,10 @@ def run_pages(texts: list[str], folder: Path) -> None:
 
 PAGES = ("README.md", *(f"docs/{name}.md" for name in ("start", "numbers", "rollouts", "environments")))
 SHORT = ("index", "simulation", "constraints", "conventions", "scaling")
-HAND = """
-import kinetree as kt
-model = kt.load('<mujoco><worldbody><site name="cup" pos="0 0 1"/><body name="palm"><joint name="index" axis="0 1 0"/>'
-    '<geom size="0.1"/><site name="wrist" pos="0 0 0.4"/><body><joint name="thumb" axis="1 0 0"/>'
-    '<geom size="0.1" pos="0 0 0.2"/><site name="hand" pos="0.2 0 0.1"/></body></body></worldbody></mujoco>')
-q = [0.1, 0.2]
-"""  # what the page about constraints has a tendon on
 
 
 def test_code_on_the_pages_runs(tmp_path):
     texts = [whole(ROOT / "docs" / f"{name}.md") for name in SHORT]
-    texts[SHORT.index("constraints")] = texts[SHORT.index("constraints")].replace(
-        "model = kt.with_tendons", f"{HAND}model = kt.with_tendons"
-    )
     run_pages([*(whole(ROOT / page) for page in PAGES), *texts], tmp_path)
 
 

@@ -27,6 +27,11 @@ def test_weak_scaling_over_eight_devices():
     assert bodies >= 0.80
 
 
+def test_predictions_are_printed_in_milliseconds():
+    shown = str(scale.Prediction(1.25e-3, 2.06e-4, 8.8e-5, True))
+    assert shown == "1.54 ms (compute 1.25, launches 0.206, messages 0.088)"
+
+
 def test_overhead_grows_with_devices_and_shrinks_with_work():
     chain = scale.INVERSE_DYNAMICS_OF_TREE
 

@@ -35,6 +35,9 @@ def test_simulate_saves_a_trajectory(folder, capsys):
     trajectory = kt.Trajectory.load(folder / "run.npz")
     assert trajectory.q.shape == (21, 2, 7)
     assert trajectory.time[-1] == pytest.approx(0.2)
+    limits = kt.load(ARM).limits
+    assert (limits.lower <= trajectory.q[0]).all(), "a random start is within the limits, which push otherwise"
+    assert (trajectory.q[0] <= limits.upper).all()
     assert (
         run(["simulate", "tree:5", "--time", "0.05", "--out", str(folder / "t.npz"), "--controller", "hold", "--json"])
         == 0

@@ -133,9 +133,24 @@ def test_gymnasium_accepts_many_worlds(env, mode):
     np.testing.assert_array_equal(list(recorded.length_queue), 5)
 
 
-def test_a_vector_must_start_again(env):
-    with pytest.raises(ValueError, match="NextStep or SameStep"):
-        envs.to_gymnasium(env, 3, autoreset_mode="Disabled")
+def test_a_script_may_start_worlds_again_by_itself(env):
+    """gymnasium's third mode: worlds that a mask names start again, the others go on."""
+    name = "kinetree.envs.registered:kinetree/cart_pole-v0"
+    many = gymnasium.make_vec(name, 3, time_limit=5, autoreset_mode="Disabled")
+    assert many.metadata["autoreset_mode"] is AutoresetMode.DISABLED
+    chosen = np.array([True, False, True])
+    with pytest.raises(RuntimeError, match="without a reset_mask first"):
+        many.reset(options={"reset_mask": chosen})
+    recorded = gymnasium.wrappers.vector.RecordEpisodeStatistics(many)
+    recorded.reset(seed=1)
+    for _ in range(5):
+        before, _, _, late, _ = recorded.step(np.zeros((3, 1), np.float32))
+    assert late.all()
+    after, _ = recorded.reset(seed=2, options={"reset_mask": chosen})
+    np.testing.assert_array_equal((after == before).all(1), ~chosen)
+    np.testing.assert_array_equal(many.unwrapped.state.info["steps"], [0, 5, 0])
+    with pytest.raises(ValueError, match="must be 3 truth values"):
+        many.reset(options={"reset_mask": np.ones(2, bool)})
 
 
 @pytest.mark.cpu

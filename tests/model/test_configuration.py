@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kinetree
-from kinetree.model import Model, auto_tree, difference, integrate, neutral, random_state
+from kinetree.model import Limits, Model, auto_tree, difference, integrate, neutral, random_state
 from tests.reference import dense, generate
 
 from .mechanisms import model_of, sample
@@ -95,6 +95,20 @@ def test_random_states_fill_their_ranges(key):
         np.testing.assert_allclose(own.min(0, initial=np.inf), -reach, rtol=0.01)
     np.testing.assert_allclose(qd.mean(0), 0, atol=0.1)
     np.testing.assert_allclose(qd.std(0), 1, atol=0.1)
+
+
+@pytest.mark.parametrize("key", [3, jax.random.key(3)], ids=["int", "key"])
+def test_random_states_may_keep_to_limits(key):
+    """Those of both sides, those of one side, and none: that joint keeps its range."""
+    arm = auto_tree(4)
+    lower, upper = np.array([0.5, -np.inf, 2.0, -np.inf]), np.array([0.7, -2.0, np.inf, np.inf])
+    arm = arm.replace(limits=Limits(lower, upper, np.full(4, np.inf), np.full(4, np.inf)))
+    q, _ = random_state(arm, key, (2000,), within_limits=True)
+    np.testing.assert_allclose(np.min(q, 0), [0.5, -np.pi, 2.0, -np.pi], atol=0.01)
+    np.testing.assert_allclose(np.max(q, 0), [0.7, -2.0, np.pi, np.pi], atol=0.01)
+    assert np.max(random_state(arm, key, (2000,))[0]) > 3
+    traced = jax.jit(lambda model: random_state(model, jax.random.key(3), within_limits=True)[0])(arm)
+    np.testing.assert_allclose(traced, random_state(arm, jax.random.key(3), within_limits=True)[0], atol=1e-15)
 
 
 def test_random_states_within_jit():

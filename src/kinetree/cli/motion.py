@@ -36,6 +36,9 @@ class SimulateOptions(NamedTuple):
     ground: bool = False
 
 
+UNITS = {"seconds": "s", "largest_speed": "rad/s or m/s", "energy_change": "of the largest energy"}
+
+
 def tell(facts: dict[str, Any], as_json: bool) -> None:
     """Facts as one JSON object, or as a table for people."""
     if as_json:
@@ -44,7 +47,7 @@ def tell(facts: dict[str, Any], as_json: bool) -> None:
     table = Table.grid(padding=(0, 2))
     for name, value in facts.items():
         shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-        table.add_row(f"[bold]{name.replace('_', ' ')}[/]", shown)
+        table.add_row(f"[bold]{name.replace('_', ' ')}[/]", f"{shown} {UNITS.get(name, '')}".rstrip())
     Console().print(table)
 
 
@@ -116,7 +119,7 @@ def simulate(
             check_target(target)
     batch = () if choice.batch == 1 else (choice.batch,)
     if choice.start == "random":
-        q, qd = kt.random_state(model, choice.seed, batch)
+        q, qd = kt.random_state(model, choice.seed, batch, within_limits=True)
     elif choice.start == "neutral":
         q, qd = np.broadcast_to(kt.neutral(model), (*batch, model.nq)), np.zeros((*batch, model.nv))
     elif choice.start == "file":

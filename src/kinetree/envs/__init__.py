@@ -41,7 +41,8 @@ def to_gymnasium(env: Env, num_envs: int | None = None, autoreset_mode: Any = "N
     Arguments:
         env: the task.
         num_envs: how many worlds.
-        autoreset_mode: gymnasium's, of a vector: episodes start again with the "NextStep", or within the "SameStep".
+        autoreset_mode: gymnasium's, of a vector: episodes start again with the "NextStep", or within the "SameStep"; or
+            "Disabled": by `reset(options={"reset_mask": ...})`.
     """
     _require("gymnasium", "gymnasium")
     from .gymnasium_adapter import ManyWorlds, OneWorld

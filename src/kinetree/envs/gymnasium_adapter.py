@@ -67,7 +67,7 @@ class ManyWorlds(gymnasium.vector.VectorEnv):
 
     An episode that ended starts again with the next step, which ignores its action and has no reward, as gymnasium's
     own vectors do and its wrappers expect; or within the same step, whose `infos` then have the last observation, and
-    what was to be said of it.
+    what was to be said of it; or by `reset(options={"reset_mask": ...})`, if the mode is "Disabled".
     """
 
     metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
@@ -77,8 +77,6 @@ class ManyWorlds(gymnasium.vector.VectorEnv):
         word = autoreset_mode.value if isinstance(autoreset_mode, AutoresetMode) else autoreset_mode
         require_word("autoreset_mode", word, [m.value for m in AutoresetMode])
         mode = AutoresetMode(word)
-        if mode is AutoresetMode.DISABLED:
-            raise ValueError("worlds of a vector start again by themselves: autoreset_mode is NextStep or SameStep")
         self.metadata = self.metadata | {"autoreset_mode": mode}
         self.same_step = mode is AutoresetMode.SAME_STEP
         self.env, self.num_envs = env.replace(auto_reset=self.same_step), num_envs
@@ -86,19 +84,31 @@ class ManyWorlds(gymnasium.vector.VectorEnv):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._reset = jax.jit(self.env.reset)
-        self._step = jax.jit(self.env.step if self.same_step else partial(_next_step, self.env))
+        self._step = jax.jit(partial(_next_step, self.env) if mode is AutoresetMode.NEXT_STEP else self.env.step)
+        self._choose = jax.jit(lambda chosen, new, old: jax.tree.map(partial(where_done, chosen), new, old))
         self.state: EnvState | None = None
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Any = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start episodes in all worlds, by one seed, or by one for each: then a world starts as `OneWorld` does."""
+        """Start episodes by one seed, or by one for each world: then a world starts as `OneWorld` does.
+
+        All worlds start, or those of `options["reset_mask"]`.
+        """
+        chosen = (options or {}).get("reset_mask")
+        if chosen is not None:
+            chosen = np.asarray(chosen)
+            if chosen.dtype != bool or chosen.shape != (self.num_envs,):
+                raise ValueError(f"reset_mask must be {self.num_envs} truth values, not {chosen!r}")
+            if self.state is None:
+                raise RuntimeError("call reset() without a reset_mask first")
         if seed is None or isinstance(seed, int | np.integer):
             super().reset(seed=seed if seed is None else int(seed))
             keys = jax.random.split(jax.random.key(int(self.np_random.integers(2**31))), self.num_envs)
         else:
             keys = jax.vmap(jax.random.key)(np.array(self._drawn(seed), np.uint32))
-        self.state = state = self._reset(keys)
+        fresh = self._reset(keys)
+        self.state = state = fresh if chosen is None else self._choose(chosen, fresh, self.state)
         return np.array(state.obs, DTYPE), {}
 
     def _drawn(self, seeds: Any) -> list[int]:

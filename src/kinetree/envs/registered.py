@@ -16,9 +16,11 @@ def _one(name: str, render_mode: Any = None, **settings: Any) -> Any:
     return to_gymnasium(make(name, **settings))
 
 
-def _many(name: str, num_envs: int = 1, render_mode: Any = None, **settings: Any) -> Any:
+def _many(
+    name: str, num_envs: int = 1, render_mode: Any = None, autoreset_mode: Any = "NextStep", **settings: Any
+) -> Any:
     """Worlds side by side in one program."""
-    return to_gymnasium(make(name, **settings), num_envs)
+    return to_gymnasium(make(name, **settings), num_envs, autoreset_mode)
 
 
 for _name in ENVS:

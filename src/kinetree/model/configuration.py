@@ -74,6 +74,18 @@ def _reach(structure: Structure) -> np.ndarray:
     return np.array([x for joint in each for x in joint])[before[structure.joint_code[body]] + number]
 
 
+def _interval(model: Model, within_limits: bool) -> tuple[Any, Any]:
+    """(nq,) twice: the middle and half of the width of the intervals that random coordinates are drawn from."""
+    reach = _reach(model.structure)
+    if not within_limits or model.limits is None:
+        return np.zeros_like(reach), reach
+    lower, upper = model.limits.lower, model.limits.upper
+    xp = jnp if isinstance(lower, jax.Array) else np
+    low = xp.where(xp.isfinite(lower), lower, xp.minimum(-reach, upper))
+    high = xp.where(xp.isfinite(upper), upper, xp.maximum(reach, low))
+    return (low + high) / 2, (high - low) / 2
+
+
 def neutral(model: Model) -> np.ndarray:
     """The configuration at zero: all coordinates 0, all quaternions (1, 0, 0, 0).
 
@@ -88,7 +100,9 @@ def neutral(model: Model) -> np.ndarray:
 
 
 @coupled("state")
-def random_state(model: Model, key: jax.Array | int, batch: tuple[int, ...] = ()) -> tuple[AnyArray, AnyArray]:
+def random_state(
+    model: Model, key: jax.Array | int, batch: tuple[int, ...] = (), *, within_limits: bool = False
+) -> tuple[AnyArray, AnyArray]:
     """A random configuration and velocity.
 
     Angles are uniform in [−π, π], lengths in [−1, 1], orientations uniform over all rotations; velocities are standard
@@ -98,6 +112,7 @@ def random_state(model: Model, key: jax.Array | int, batch: tuple[int, ...] = ()
         model: the mechanism.
         key: a JAX random key, or an integer seed.
         batch: leading axes of the result.
+        within_limits: draw the coordinates of a joint with limits between these, so that a simulation starts in peace.
 
     Returns: q (*batch, nq) and qd (*batch, nv), NumPy float64 arrays from a seed, JAX arrays of its default type from a
         key.
@@ -107,14 +122,14 @@ def random_state(model: Model, key: jax.Array | int, batch: tuple[int, ...] = ()
     seed = isinstance(key, int | np.integer) and key >= 0
     if not seed and not is_random_key(key):
         raise TypeError(f"key must be a JAX random key or a seed, an integer that is not negative, not {key!r}")
-    at, reach = coordinate_columns(model.structure).quaternion, _reach(model.structure)
+    at, (middle, half) = coordinate_columns(model.structure).quaternion, _interval(model, within_limits)
     sizes = (*batch, model.nq), (*batch, *at.shape), (*batch, model.nv)
     count = math.prod(batch)
     numbers = count * (model.nq + model.nv)
     require_memory(DRAWING * 8 * numbers, f"a batch of {count:,} random states", "use smaller batches")
     if seed:
         rng = np.random.default_rng(int(key))
-        q = rng.uniform(-1, 1, sizes[0]) * reach
+        q = rng.uniform(-1, 1, sizes[0]) * half + middle
         turns = rng.standard_normal(sizes[1])
         q[..., at] = turns / np.linalg.norm(turns, axis=-2, keepdims=True)
         return q, rng.standard_normal(sizes[2])
@@ -122,7 +137,7 @@ def random_state(model: Model, key: jax.Array | int, batch: tuple[int, ...] = ()
     q = jax.random.uniform(places, sizes[0], minval=-1.0, maxval=1.0)
     turns = jax.random.normal(orientations, sizes[1])
     length = jnp.sqrt((turns * turns).sum(-2, keepdims=True))
-    q = (q * jnp.asarray(reach, q.dtype)).at[..., at].set(turns / length)
+    q = (q * jnp.asarray(half, q.dtype) + jnp.asarray(middle, q.dtype)).at[..., at].set(turns / length)
     return q, jax.random.normal(velocities, sizes[2])
 
 

@@ -91,6 +91,10 @@ class Prediction(NamedTuple):
         """All of them, one after the other."""
         return self.compute + self.launches + self.messages
 
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {1e3 * getattr(self, name):.3g}" for name in ("compute", "launches", "messages"))
+        return f"{1e3 * self.total:.3g} ms ({parts})" + ("" if self.fits else ", if memory were larger")
+
 
 def _check(work: Work, machine: Machine, count: float, devices: int) -> None:
     for name, value, kind in (("work", work, Work), ("machine", machine, Machine)):

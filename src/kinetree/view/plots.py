@@ -17,7 +17,7 @@ except ModuleNotFoundError:
     raise ModuleNotFoundError("plots need the extra plot: pip install 'kinetree[plot]'") from None
 
 INK, ACCENT, PALE = "#1f2933", "#c2410c", "#94a3b8"
-CURVES = ("#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#b45309", "#0e7490", "#be185d", "#4d7c0f", "#475569", "#a16207")
+CURVES = ("#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#eab308", "#0891b2", "#db2777", "#84cc16", "#475569", "#78350f")
 MOST_CURVES = len(CURVES)  # A panel has at most one curve of each colour.
 BAND = (5.0, 95.0)  # percentiles of a batch that its band spans
 WIDTH = 7.0  # inches; the width of the text on a page
@@ -283,10 +283,10 @@ def tree(model: kt.Model) -> Figure:
     axes.scatter(x[moves], y[moves], s=size, color=ACCENT, zorder=2, label="moves")
     if not moves.all():
         axes.scatter(x[~moves], y[~moves], s=size, color=INK, zorder=2, label="fixed to its parent")
+        figure.legend(frameon=False, fontsize=8, loc="outside lower center", ncols=2)
     if len(x) <= 40:
         for i, name in enumerate(model.names):
             axes.annotate(name, (x[i], y[i]), xytext=(4, 4), textcoords="offset points", fontsize=7, rotation=20)
-    axes.legend(frameon=False, fontsize=8, loc="upper right")
     axes.set_title(
         f"{model.n_bodies} bodies, {model.nv} degrees of freedom, depth {int(model.depth.max(initial=0)) + 1}"
     )
