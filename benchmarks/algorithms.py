@@ -13,11 +13,10 @@ import kinetree as kt
 from kinetree.dynamics.schedules.tuning import BLOCKS_MIN_ROWS
 from kinetree.model import Placement
 from kinetree.spatial import Vec3
-from kinetree.tree.euler import negative, tour_products
-from kinetree.tree.scans import add
 
 from . import reference
 from .cases import Case
+from .scans import tour_products
 
 MOST_CHECKED = 8  # states of a batch, and columns of a matrix
 WALKED_IN_ORDER = 1000  # rows up to which XLA's walk in order is the reference; more go by paths
@@ -173,12 +172,14 @@ def _inverse(placed: Placement) -> Placement:
 def _rootfix(case: Case, model: kt.Model, q: Any) -> Any:
     """Poses of all bodies by one scan over the Euler tour; "mapped": six sums along the paths from the root."""
     if case.method == "mapped":
-        return tour_products(model.tree, add, negative, (0.0,) * 6, (q,) * 6, method="mapped")
+        return tour_products(
+            model.tree, jnp.add, lambda x: jax.tree.map(jnp.negative, x), (0.0,) * 6, (q,) * 6, "mapped"
+        )
     half = 0.5 * q
     turned = model.rows.orientation.times_about_z(jnp.cos(half), jnp.sin(half))
     placed = Placement(turned, Vec3(*model.rows.position))
     identity = Placement.identity_like(jnp.zeros((), q.dtype))
-    return tour_products(model.tree, lambda a, b: b @ a, _inverse, identity, placed, method=case.method, block=64)
+    return tour_products(model.tree, lambda a, b: b @ a, _inverse, identity, placed, case.method)
 
 
 def _vector(n: int) -> int:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinetree.tree import MissingProperty, Tree
-from kinetree.tree.euler import leaffix_sum, rootfix_elements, rootfix_euler, tour_products
+from kinetree.tree.euler import along_tour, leaffix_sum, prefix_products, rootfix_elements
 from tests.tree.exact import PRIME, TURNS, turns
 
 
@@ -59,21 +59,10 @@ def test_prefix_sums_of_the_tour_are_depths(tree):
 def test_rootfix_of_a_group_is_exact(tree, seed):
     rows = np.asarray(turns(np.random.default_rng(seed), tree.n))
     assert ((np.linalg.det(rows).round().astype(int) - 1) % PRIME == 0).all()
-    above, here = np.zeros_like(rows), np.zeros_like(rows)
+    here = np.zeros_like(rows)
     for i, p in enumerate(tree.parent):
-        above[i] = here[p] if p >= 0 else np.eye(2)
-        here[i] = above[i] @ rows[i] % PRIME
-    start = np.asarray(turns(np.random.default_rng(seed + 1), 1)[0])
-
-    @jax.jit  # one program for all three
-    def found(rows, start):
-        exclusive = rootfix_elements(tree, TURNS, rows, exclusive=True)
-        return rootfix_elements(tree, TURNS, rows), exclusive, rootfix_euler(tree, TURNS, rows, start)
-
-    inclusive, exclusive, from_start = found(rows, start)
-    np.testing.assert_array_equal(inclusive, here)
-    np.testing.assert_array_equal(exclusive, above)
-    np.testing.assert_array_equal(from_start, np.einsum("ij,njk->nik", start, here) % PRIME)
+        here[i] = (here[p] if p >= 0 else np.eye(2, dtype=rows.dtype)) @ rows[i] % PRIME
+    np.testing.assert_array_equal(jax.jit(lambda rows: rootfix_elements(tree, TURNS, rows))(rows), here)
 
 
 @settings(max_examples=8)
@@ -85,7 +74,6 @@ def test_leaffix_of_whole_numbers_is_exact(tree, seed):
         if tree.parent[i] >= 0:
             total[tree.parent[i]] += total[i]
     np.testing.assert_array_equal(leaffix_sum(tree, own), total)
-    np.testing.assert_array_equal(leaffix_sum(tree, own, exclusive=True), total - own)
 
 
 def test_prefix_differences_cancel():
@@ -105,9 +93,8 @@ def test_a_chain_opens_all_before_it_closes_any(n):
     np.testing.assert_array_equal(tree.rp, 2 * n - 1 - np.arange(n))
 
 
-@pytest.mark.parametrize("method", ["native", "blocked", "work_efficient"])
-@pytest.mark.parametrize("parent", [[], [-1], list(range(-1, 20)), [-1] + [0] * 20, [-1, -1, 0, 1, 0, 2, -1, 6]])
-def test_products_of_a_group_that_does_not_commute(parent, method):
+@pytest.mark.parametrize("parent", [[-1], list(range(-1, 20)), [-1] + [0] * 20, [-1, -1, 0, 1, 0, 2, -1, 6]])
+def test_products_of_a_group_that_does_not_commute(parent):
     """Upper unitriangular integer matrices have exact inverses."""
     tree = Tree(np.array(parent, int))
     one, data = np.eye(3, dtype=np.int64), np.broadcast_to(np.eye(3, dtype=np.int64), (tree.n, 3, 3)).copy()
@@ -116,18 +103,51 @@ def test_products_of_a_group_that_does_not_commute(parent, method):
     def inverse(x):
         return one - (x - one) + (x - one) @ (x - one)
 
-    for exclusive in (False, True):
-        options = {"exclusive": exclusive, "method": method, "block": 4}
-        got = jax.jit(lambda x, options=options: tour_products(tree, jnp.matmul, inverse, one, x, **options))(data)
-        before = np.empty((tree.n + 1, 3, 3), np.int64)
-        before[-1] = one
-        for i, p in enumerate(parent):
-            before[i] = before[p] @ data[i]
-        np.testing.assert_array_equal(got, before[tree.parent] if exclusive else before[:-1])
+    got = jax.jit(lambda x: prefix_products(jnp.matmul, along_tour(tree, inverse, x), one, 4))(data)[tree.lp]
+    wanted = np.empty((tree.n + 1, 3, 3), np.int64)
+    wanted[-1] = one
+    for i, p in enumerate(parent):
+        wanted[i] = wanted[p] @ data[i]
+    np.testing.assert_array_equal(got, wanted[:-1])
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("n", [1, 8, 9, 65, 100])
+def test_prefix_products_of_any_length(n, exclusive):
+    """Whole numbers wrap around, so equality is exact; x -> a x + b does not commute."""
+    a, b = np.random.default_rng(n).integers(-(2**31), 2**31, (2, n)).astype(np.int32)
+    wanted, scale, shift = [], np.int32(1), np.int32(0)
+    with np.errstate(over="ignore"):
+        for x, y in zip(a, b, strict=True):
+            before = scale, shift
+            scale, shift = x * scale, x * shift + y
+            wanted.append(before if exclusive else (scale, shift))
+
+    def then(first, second):
+        return second[0] * first[0], second[0] * first[1] + second[1]
+
+    one = jnp.int32(1), jnp.int32(0)
+    found = jax.jit(lambda x: prefix_products(then, x, one, 8, exclusive))((a, b))
+    np.testing.assert_array_equal(np.stack(found, 1), wanted)
+
+
+def test_programs_grow_with_the_logarithm():
+    """Copies of the operator in the program: a scan does not unroll over elements."""
+    copies = []
+    for n in (2**8, 2**16):
+        calls = []
+
+        def counted(a, b, calls=calls):
+            calls.append(1)
+            return a * b
+
+        jax.make_jaxpr(lambda x, f=counted: prefix_products(f, x, jnp.ones(()), 16))(jnp.ones(n))
+        copies.append(len(calls))
+    assert copies[1] <= 2 * copies[0] + 4 <= 2 * (2 * 8 + 4)
 
 
 @pytest.mark.parametrize("missing", ["element", "combine", "act", "identity", "inverse"])
 def test_what_the_tour_needs_is_asked_for(missing):
     lacking = type(TURNS)(**{**vars(TURNS), missing: None})
     with pytest.raises(MissingProperty, match=r"euler.*turns"):
-        rootfix_euler(Tree(np.arange(-1, 9)), lacking, turns(np.random.default_rng(0), 10), np.eye(2, dtype=int))
+        rootfix_elements(Tree(np.arange(-1, 9)), lacking, turns(np.random.default_rng(0), 10))

@@ -1,4 +1,4 @@
-"""Trees: their facts, the layouts of schedules, rootfix and leaffix, and scans."""
+"""Trees: their facts, the layouts of schedules, rootfix and leaffix."""
 
 from .fix import arrange, inward, leaffix, outward, restore, rootfix
 from .layout import Layout, layout
