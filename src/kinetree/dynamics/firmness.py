@@ -46,16 +46,6 @@ def joint_tree(structure: Structure) -> JointTree:
     return JointTree(Tree(np.where(above >= 0, joint_of_row[np.maximum(above, 0)], -1)), first, count)
 
 
-def least_moments(own: Inertia) -> np.ndarray:
-    """Least principal moment of inertia about the centre of mass, (bodies,). NumPy, as `jit` traces constants too."""
-    xx, yy, zz, xy, xz, yz = own.I
-    I = np.stack([np.stack(row, -1) for row in ((xx, xy, xz), (xy, yy, yz), (xz, yz, zz))], -2)
-    mass = np.maximum(own.mass, np.finfo(float).tiny)
-    h = np.stack([np.asarray(x) for x in own.h], -1)
-    shift = (h * h).sum(-1)[:, None, None] * np.eye(3) - h[:, :, None] * h[:, None, :]
-    return np.linalg.eigvalsh(I - shift / mass[:, None, None])[:, 0]
-
-
 def resists(own: Inertia, least: np.ndarray) -> np.ndarray:
     """True where all principal moments of inertia about the centre of mass exceed `least`: J − least 1 > 0."""
     mass = np.maximum(own.mass, np.finfo(float).tiny)

@@ -18,7 +18,7 @@ from kinetree.tree import Layout, restore
 
 from ..algorithms.aba import own_body
 from ..elements.articulated import velocity_product
-from ..firmness import joint_tree, least_moments
+from ..firmness import joint_tree, resists
 from ..joint_terms import row_force
 from ..matrices.dense import times
 from ..recursion import Row
@@ -113,7 +113,7 @@ def require_inertias(model: Model, method: str) -> None:
         return
     last = joint_tree(model.structure).last
     own = jax.tree.map(lambda x: np.asarray(x)[last], inertia)
-    weak = (own.mass <= 0) | (least_moments(own) <= 1e-12 * (own.I.xx + own.I.yy + own.I.zz))
+    weak = (own.mass <= 0) | ~resists(own, 1e-12 * (own.I.xx + own.I.yy + own.I.zz))
     if weak.any():
         row = int(last[int(np.argmax(weak))])
         body = int(np.argmax(model.structure.v_start[1:] > row))
