@@ -41,3 +41,18 @@ def test_points_between_nearly_flat_sides_are_mujocos():
         mine = np.concatenate(columns, 1)
         assert len(mine) == len(points)
         assert np.abs(mine[:, None] - points).max(-1).min(0).max() < 1e-9
+
+
+def test_what_stands_exactly_on_another_does_not_touch_it():
+    """MuJoCo's convex shapes touch from an overlap of 1e-15 m on."""
+    m = compiled("""<mujoco><worldbody><geom type="box" size="0.1 0.1 0.1"/><body pos="0 0 0.2"><freejoint/>
+      <geom type="cylinder" size="0.1 0.1"/></body></worldbody></mujoco>""")
+    data, counts, states = mujoco.MjData(m), [], []
+    for overlap in (-1e-15, 0.0, 1e-16, 1e-14, 1e-9):
+        data.qpos[2] = 0.2 - overlap
+        mujoco.mj_forward(m, data)
+        counts.append(data.ncon)
+        states.append(data.qpos.copy())
+    found = kt.contacts(ours(m), Mujoco(ours(m)).q_here(np.array(states)))
+    assert counts == [0, 0, 0, 4, 4]
+    assert found.active.sum(-1).tolist() == counts

@@ -27,6 +27,7 @@ from .solids import UNIT_BOX, chosen_corner, farthest_corner, feature, search_of
 from .support import bounding_radius, core_box, core_radius, support
 
 FACES = ("cylinder", "box", "mesh")  # kinds with flat faces or straight lines, which may touch in several points
+LEAST_OVERLAP = 1e-15  # m: less is no contact in MuJoCo, so one shape may stand exactly on another
 Kinds = tuple[str, str]
 
 
@@ -124,7 +125,8 @@ def _touch(kinds: Kinds, a: Geom, b: Geom, reach: Scalar, near: Any, apart: Near
     )
     first = first + normal * core_radius(kinds[0], a)
     second = second - normal * core_radius(kinds[1], b)
-    return _Touch(near & ((second - first).dot(normal) <= reach), normal, first, second)
+    least = 0.0 if "sphere" in kinds or "capsule" in kinds else LEAST_OVERLAP
+    return _Touch(near & ((second - first).dot(normal) + least < reach), normal, first, second)
 
 
 def _flat(kinds: Kinds, a: Geom, b: Geom, normal: Vec3, corners: Any, overlap: Any, reach: Scalar) -> Points:
