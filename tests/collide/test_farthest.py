@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from kinetree.collide.cube import CELLS, Cell, directions
 from kinetree.collide.hull import START_COSINE, Hull
@@ -103,3 +104,20 @@ def test_equal_hulls_stand_in_a_pool_once():
 def test_cells_hold_their_middles():
     """A cell's middle lies in that cell."""
     assert np.array_equal(Cell.of(Vec3(*jnp.asarray(directions().T, jnp.float32))).number, np.arange(CELLS))
+
+
+def test_tables_of_large_hulls_are_kept_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setenv("KINETREE_CACHE", str(tmp_path))
+    points = np.random.default_rng(0).standard_normal((200, 3))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    made = Hull.from_points(points)
+
+    def never(*_: object) -> Hull:
+        raise AssertionError("made again")
+
+    monkeypatch.setattr("kinetree.collide.hull._tables", never)
+    for x, y in zip(Hull.from_points(points), made, strict=True):
+        np.testing.assert_array_equal(x, y)
+    for others in (2 * points, points[:150], points[:20]):  # small ones are made in less time than a file is read
+        with pytest.raises(AssertionError, match="made again"):
+            Hull.from_points(others)

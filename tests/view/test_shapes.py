@@ -105,6 +105,18 @@ def test_collada_is_read(write, tmp_path):
     np.testing.assert_allclose(shape.solid.bounds, [[6, 0, 0.1], [8, 0, 4.1]], atol=1e-6)
 
 
+@pytest.mark.parametrize(("texture", "red"), [("", 0), ("<texture/>", 1)])
+def test_a_mesh_shows_its_own_colour_where_a_texture_is_meant(write, tmp_path, texture, red):
+    (tmp_path / "arm.dae").write_text(DAE)
+    model, path = write(MESH.format("arm.dae"))
+    text = path.read_text().replace(
+        "</visual>", f'<material name="m">{texture}<color rgba="0 0 0 1"/></material></visual>'
+    )
+    path.write_text(text)
+    (shape,) = shapes(model, path)
+    assert shape.colour == (red, 0, 0, 1)
+
+
 @pytest.mark.parametrize("text", ["<COLLADA/>", "<robot/>", "not XML"])
 def test_collada_without_faces_is_told(write, tmp_path, text):
     (tmp_path / "arm.dae").write_text(text)

@@ -1,9 +1,13 @@
 """Convex hulls: corners, neighbours of corners, and flat faces. Constants of a shape, in its own frame."""
 
 import math
+import pickle
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from kinetree.lanes import tuning
+from kinetree.lanes.kept.plans import kept_on_disk
 
 from .cube import may_be_farthest
 
@@ -112,7 +116,21 @@ def _hull(
     starts: np.ndarray,
     radius: np.ndarray,
 ) -> Hull:
-    """The tables of a hull: its corners' neighbours and faces."""
+    """The tables of a hull: its corners' neighbours and faces. Those of large hulls are kept on disk."""
+    of = vertices, lists, faces, normals, starts, radius
+    if len(vertices) < tuning.KEPT_HULL_MIN_CORNERS:
+        return _tables(*of)
+    return kept_on_disk("hull", pickle.dumps(of, protocol=5), None, lambda: _tables(*of))
+
+
+def _tables(
+    vertices: np.ndarray,
+    lists: list[list[int]],
+    faces: list[list[int]],
+    normals: np.ndarray,
+    starts: np.ndarray,
+    radius: np.ndarray,
+) -> Hull:
     at: list[list[int]] = [[] for _ in vertices]
     for f, face in enumerate(faces):
         for v in face:

@@ -1,9 +1,11 @@
-"""Points of mesh files, for hulls: STL and OBJ. What touches is the hull, so faces do not matter."""
+"""Points of mesh files, for hulls: STL, OBJ and COLLADA. What touches is the hull, so faces do not matter."""
 
 import struct
 from pathlib import Path
 
 import numpy as np
+
+from .collada import read_collada
 
 STL_HEADER = 84  # bytes before the first triangle of a binary file: 80 of text, 4 of count
 STL_TRIANGLE = 50  # bytes: a normal and three corners, float32, and two bytes of attributes
@@ -19,8 +21,10 @@ def mesh_points(path: Path) -> np.ndarray:
         points = _stl(path.read_bytes())
     elif kind == ".obj":
         points = _obj(path.read_text("utf-8", errors="replace"))
+    elif kind == ".dae":
+        points = np.concatenate([np.zeros((0, 3)), *(p.vertices[np.unique(p.faces)] for p in read_collada(path))])
     else:
-        raise ValueError(f"meshes are STL or OBJ files, not {kind or 'without a suffix'}")
+        raise ValueError(f"meshes are STL, OBJ or COLLADA files, not {kind or 'without a suffix'}")
     if len(points) < 4 or not np.isfinite(points).all():
         raise ValueError("has fewer than four points, or some that are not finite")
     return np.unique(points, axis=0)

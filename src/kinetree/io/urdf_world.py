@@ -113,8 +113,8 @@ def _mesh(element: Element, placed: dict[str, Any], folder: Path | None, report:
         return None
     try:
         return Shape("mesh", hull=Hull.from_points(mesh_points(path) * scale), **placed)
-    except (OSError, ValueError, RuntimeError):  # Qhull refuses flat ones with a RuntimeError
-        report.ignored["collision meshes that can not be read (STL and OBJ can)"] += 1
+    except (OSError, ValueError, LookupError, RuntimeError):  # Qhull refuses flat ones with a RuntimeError
+        report.ignored["collision meshes that can not be read (STL, OBJ and COLLADA can)"] += 1
         return None
 
 

@@ -80,6 +80,7 @@ EAGER_MAX_CALLS = 512  # compiled calls of one primitive that are kept
 
 # -- the cache on disk -------------------------------------------------------------------------------------------------
 CACHE_MAX_MB = 512  # megabytes that the folder may take; a program takes 0.02 to 0.3, a plan of a million rows 10 to 40
+KEPT_HULL_MIN_CORNERS = 64  # corners; the tables of a hull take 0.15 ms a corner, its file 0.3 ms
 KEPT_PLAN_MIN_ROWS = 100_000  # rows; smaller trees are planned in less time than a file is read [million]
 CACHE_KEPT_SHARE = 0.75  # share of CACHE_MAX_MB left after tidying up, so that not every write has to tidy up again
 CACHE_STALE_SECONDS = 3600  # seconds after which a temporary file is deleted: writing one takes milliseconds

@@ -10,6 +10,7 @@ import numpy as np
 
 import kinetree as kt
 from kinetree.collide import KINDS
+from kinetree.io.collada import read_collada
 from kinetree.io.document import Element, parse
 from kinetree.io.load import robot_element
 from kinetree.io.mjcf import compiled_by_mujoco
@@ -17,7 +18,6 @@ from kinetree.io.report import Report, few
 from kinetree.io.urdf_world import find_mesh
 
 from . import solids
-from .collada import read_collada
 from .solids import Solid
 
 STEEL, ORANGE = (0.44, 0.52, 0.62, 1.0), (0.86, 0.33, 0.09, 1.0)
@@ -109,8 +109,9 @@ def _urdf_shapes(model: kt.Model, robot: Element, path: Path | None, sides: int)
             if geometry is None or not geometry.children:
                 continue
             material = visual.find("material")
-            colour = None
+            colour, textured = None, False
             if material is not None:
+                textured = material.find("texture") is not None  # Its colour is a filler then, often black.
                 own = material.attributes.get("name", "")
                 colour = _rgba(material) or colours.get(own)
                 if colour is not None:
@@ -119,7 +120,8 @@ def _urdf_shapes(model: kt.Model, robot: Element, path: Path | None, sides: int)
                 turn, position = _origin(visual.find("origin"))
                 for solid, of_mesh in _urdf_solids(geometry.children[0], folder, sides):
                     placed = solid.placed(turn, position)
-                    found.append(DrawnShape(model.body_index(name), placed, colour or of_mesh or STEEL))
+                    own = (of_mesh or colour) if textured else (colour or of_mesh)
+                    found.append(DrawnShape(model.body_index(name), placed, own or STEEL))
             except (
                 Exception
             ) as error:  # Mesh readers raise errors of any kind. A shape that can not be drawn must not stop the rest.

@@ -1,4 +1,5 @@
-"""Plans of huge trees, kept on disk between processes, beside the compiled programs and under the same rules.
+"""Plans of huge trees and tables of hulls, kept on disk between processes, beside the compiled programs and under the
+same rules.
 
 A plan is made of named tuples and data classes of arrays. Its name is made from the tree, from all else that the plan
 depends on, and from the package's sources. It is read by `pickle`, which can run code. This adds no risk, as the folder
@@ -29,11 +30,16 @@ def kept_plan(name: str, parent: np.ndarray, about: object, make: Callable[[], T
     """The plan of a tree with these parents; `about` has all else that it depends on. Small plans are not kept."""
     if len(parent) < tuning.KEPT_PLAN_MIN_ROWS:
         return make()
-    tree = hashlib.sha256(np.asarray(parent, np.int64).tobytes()).hexdigest()
-    entry = f"plan_{name}-{digest(tree, repr(about), np.__version__, sources())}"
+    return kept_on_disk(f"plan_{name}", np.asarray(parent, np.int64).tobytes(), about, make)
+
+
+def kept_on_disk(name: str, content: bytes, about: object, make: Callable[[], T]) -> T:
+    """What is made from this content, and from all that `about` says; made once, and read by later processes."""
+    found = hashlib.sha256(content).hexdigest()
+    entry = f"{name}-{digest(found, repr(about), np.__version__, sources())}"
     raw = read_cached(entry)
     if raw is not None:
         return pickle.loads(raw)
-    plan = make()
-    keep_cached(entry, pickle.dumps(plan, protocol=5))
-    return plan
+    made = make()
+    keep_cached(entry, pickle.dumps(made, protocol=5))
+    return made

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kinetree.io.document import Element, parse
+from .document import Element, parse
 
 Colour = tuple[float, float, float, float]
 
