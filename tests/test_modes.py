@@ -161,6 +161,15 @@ def test_derivatives_and_vmap_without_jit(small):
         np.testing.assert_allclose(x, y, rtol=1e-11)
 
 
+def test_nothing_keeps_traced_arrays(small):
+    """A rule of derivatives lives as long as the equation that JAX made of it; traced arrays must not."""
+    model, q, qd = small
+    forces = np.ones((2, 3, 6))
+    with jax.checking_leaks():
+        jax.jit(lambda q, qd, f: kt.inverse_dynamics(model, q, qd, qd, f)).trace(q, qd, forces)
+        jax.jit(lambda mass, q: kt.inverse_dynamics(kt.scaled(model, mass=mass), q, q, q)).trace(2.0, q)
+
+
 # -- children of a fork -----------------------------------------------------------------------------------------------
 
 FORKED = """

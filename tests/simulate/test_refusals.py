@@ -48,6 +48,16 @@ def test_sizes_of_a_batch_may_be_numpy_integers():
     assert kt.initial_state(ARM, batch=np.int64(3)).q.shape == (3, 2)
 
 
+def test_small_integers_of_numpy_do_not_overflow():
+    many = np.uint8(20)
+    assert kt.random_state(ARM, 0, (many, many))[0].shape == (20, 20, 2)
+    start = np.zeros((20, 2))
+    run = kt.simulate(ARM, start, start, dt=1e-3, steps=np.uint8(240), record=np.uint8(120))
+    assert run.q.shape == (3, 20, 2)
+    part = kt.simulate(ARM, start, start, dt=1e-3, steps=1, share=(np.uint8(19), np.uint8(20)))
+    assert part.q.shape == (2, 1, 2)
+
+
 @pytest.mark.parametrize("found", [3.0, (1, 2, 3), None])
 def test_a_policy_that_returns_no_pair(found):
     with pytest.raises(TypeError, match=r"a policy must return a pair \(carry, ctrl\)"):
@@ -204,6 +214,15 @@ def test_other_arguments_of_the_wrong_kind():
         kt.with_shapes(ARM, ["sphere"])
     with pytest.raises(kt.ModelError, match="gravity must be an array of real numbers: not of type complex128"):
         ARM.replace(gravity=np.zeros(3, complex))
+    for dates in (np.zeros(2, "m8[s]"), np.zeros(2, complex), np.array(["1", "2"])):
+        with pytest.raises(kt.ModelError, match="damping must be 2 real numbers, or one for all"):
+            ARM.replace(damping=dates)
+    with pytest.raises(kt.ModelError, match=r"timestep must be an array of real numbers: not of type datetime64"):
+        ARM.replace(timestep=np.datetime64("2020"))
+    for name, size in {"damping": 2, "gravity": 3, "rest": 2}.items():
+        for numbers in (jnp.zeros(size, complex), jax.random.split(jax.random.key(0), size)):
+            with pytest.raises(TypeError, match=f"{name} must hold real numbers"):
+                ARM.replace(**{name: numbers})
     with pytest.raises(ValueError, match="batch must be a number of states"):
         kt.explain(ARM, -1)
     with pytest.raises(ValueError, match="batch must be sizes of leading axes"):

@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from kinetree._arrays import require_real
 from kinetree.spatial import Inertia, Motion, Quaternion, Sym3, Transform, Vec3
 
 from .errors import ModelError
@@ -24,13 +25,14 @@ def _refuse(bad: np.ndarray, names: Any, what: str) -> None:
         raise ModelError(f"body {names(int(where[0]))}{more}: {what}")
 
 
-def _numbers(value: Any, what: str) -> np.ndarray:
+def real_numbers(value: Any, what: str) -> np.ndarray:
+    """The numbers of an array or list, as float64."""
     try:
         given = np.asarray(value)
-        if given.dtype.kind in "cMm":  # which NumPy would turn into floats, with a warning at most
+        if given.dtype.kind not in "fiubO":  # NumPy would turn dates, texts and complex numbers into floats
             raise TypeError(f"not of type {given.dtype}")
         return np.asarray(given, float)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ModelError(f"{what} must be an array of real numbers: {error}") from None
 
 
@@ -92,7 +94,7 @@ WRONG = {
 def check_transform(x_tree: Any, n: int, names: Any) -> tuple[Quaternion, Vec3]:
     """Orientations and positions, from Plücker matrices (n, 6, 6), one matrix for all, or a Transform."""
     if isinstance(x_tree, Transform):
-        parts = [_numbers(c, "x_tree") for c in (*x_tree.E, *x_tree.r)]
+        parts = [real_numbers(c, "x_tree") for c in (*x_tree.E, *x_tree.r)]
         try:
             together = np.stack([np.broadcast_to(c, (n,)) for c in parts])
         except ValueError:
@@ -103,7 +105,7 @@ def check_transform(x_tree: Any, n: int, names: Any) -> tuple[Quaternion, Vec3]:
             part = together[:, piece]
             return _examined(part[:9], part[9:], np.isfinite(part).all(0), True)
     else:
-        X = _numbers(x_tree, "x_tree")
+        X = real_numbers(x_tree, "x_tree")
         if X.shape not in ((n, 6, 6), (6, 6)):
             raise ModelError(f"x_tree must have shape ({n}, 6, 6), not {X.shape}")
         X = np.broadcast_to(X, (n, 6, 6)).reshape(n, 36)
@@ -152,10 +154,11 @@ def check_inertia(inertia: Any, n: int, names: Any, physical: bool = True) -> In
     Only the shape of JAX arrays is checked: they may be traced, and a fit may pass through unphysical inertias.
     """
     if isinstance(inertia, jax.Array):
+        require_real("inertia", inertia)
         if inertia.shape not in ((n, 6, 6), (n, 10)):
             raise ModelError(f"inertia must have shape ({n}, 6, 6) or ({n}, 10), not {inertia.shape}")
         return (Inertia.from_matrix if inertia.ndim == 3 else Inertia.from_array)(inertia)
-    a = _numbers(inertia, "inertia")
+    a = real_numbers(inertia, "inertia")
     if a.shape == (n, 6, 6) or a.shape == (6, 6):
         bad = np.broadcast_to(~np.isfinite(a).all((-1, -2)), n)
         _refuse(bad, names, "inertia has a NaN or an infinity")
@@ -247,10 +250,11 @@ def _singular_joint(rows: Rows, first: np.ndarray, last: np.ndarray) -> np.ndarr
 def check_gravity(gravity: Any) -> Any:
     """Three finite numbers; of traced ones only the count is checked."""
     if isinstance(gravity, jax.Array):
+        require_real("gravity", gravity)
         if gravity.shape != (3,):
             raise ModelError(f"gravity must be three numbers, not an array of shape {gravity.shape}")
         return gravity
-    g = _numbers(gravity, "gravity")
+    g = real_numbers(gravity, "gravity")
     if g.shape != (3,) or not np.isfinite(g).all():
         raise ModelError(f"gravity must be three finite numbers, not {gravity!r}")
     return g

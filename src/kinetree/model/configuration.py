@@ -22,7 +22,7 @@ from .arguments import evaluate_for
 from .coupling import coupled
 from .memory import require_memory
 from .model import Model, Structure
-from .required import is_random_key, require_model
+from .required import is_random_key, is_whole, require_model, sizes_of
 
 DRAWING = 3  # times the memory of random states that it takes to draw them
 SMALL = 0.25  # θ² below which the series below serve: their last term is then under 1e-17
@@ -101,7 +101,7 @@ def neutral(model: Model) -> np.ndarray:
 
 @coupled("state")
 def random_state(
-    model: Model, key: jax.Array | int, batch: tuple[int, ...] = (), *, within_limits: bool = False
+    model: Model, key: jax.Array | int, batch: int | tuple[int, ...] = (), *, within_limits: bool = False
 ) -> tuple[AnyArray, AnyArray]:
     """A random configuration and velocity.
 
@@ -117,9 +117,8 @@ def random_state(
     Returns: q (*batch, nq) and qd (*batch, nv), NumPy float64 arrays from a seed, JAX arrays of its default type from a
         key.
     """
-    if not isinstance(batch, tuple | list) or not all(isinstance(n, int | np.integer) and n >= 0 for n in batch):
-        raise ValueError(f"batch must be sizes of leading axes, such as (64,), not {batch!r}")
-    seed = isinstance(key, int | np.integer) and key >= 0
+    batch = sizes_of(batch)
+    seed = is_whole(key) and key >= 0
     if not seed and not is_random_key(key):
         raise TypeError(f"key must be a JAX random key or a seed, an integer that is not negative, not {key!r}")
     at, (middle, half) = coordinate_columns(model.structure).quaternion, _interval(model, within_limits)

@@ -11,6 +11,7 @@ import numpy as np
 from jax.core import Tracer
 
 from .errors import ModelError
+from .required import is_whole
 
 T = TypeVar("T")
 
@@ -100,7 +101,7 @@ def table(words: str, axes: int, width: int | None = None) -> Form:
 NUMBER, PLACE, BOUNDS = numbers(1), numbers(3), optional(numbers(2, bounds=True))
 TEXT = Form("a word", lambda value: isinstance(value, str))
 FLAG = Form("True or False", lambda value: isinstance(value, bool | np.bool_))
-WHOLE = Form("a whole number", lambda value: isinstance(value, int | np.integer) and not isinstance(value, bool))
+WHOLE = Form("a whole number", is_whole)
 COUNT = Form("a whole number, at least 1", lambda value: WHOLE.fits(value) and value >= 1)
 TURN = Form("a quaternion (w, x, y, z)", lambda value: numbers(4).fits(value) and _has_length(value))
 POSE: Table = {"position": PLACE, "orientation": TURN}

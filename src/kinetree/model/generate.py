@@ -10,7 +10,7 @@ from kinetree.spatial import Rotation, Transform, Vec3
 
 from .model import Model
 from .pieces import Pieces
-from .required import is_number
+from .required import is_number, is_whole
 
 MAX_BODIES = 2**31 - 1  # rows are numbered in 32 bits
 
@@ -65,7 +65,7 @@ def chain_pieces(n: int, pieces: int, skew: float = 0.0) -> Pieces:
 
 
 def _require_count(name: str, count: Any) -> None:
-    if not isinstance(count, int | np.integer) or not 1 <= count <= MAX_BODIES:
+    if not is_whole(count) or not 1 <= count <= MAX_BODIES:
         raise ValueError(f"{name} must be a whole number, at least 1 and at most {MAX_BODIES:,}, not {count!r}")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from kinetree._types import Vector
 from kinetree._unknown import unknown
 
+from .checks import real_numbers
 from .errors import ModelError
 
 X, Y, Z = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
@@ -65,8 +66,8 @@ class Joint:
 
 def _unit(axis: Vector) -> tuple[float, float, float]:
     try:
-        a = np.asarray(axis, float)
-    except (TypeError, ValueError):
+        a = real_numbers(axis, "axis")
+    except ModelError:
         a = np.full(3, np.nan)
     if a.shape != (3,) or not np.isfinite(a).all():
         raise ModelError(f"a joint axis is three finite numbers, not {axis!r}")

@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._arrays import require_real
 from kinetree._types import AnyArray, Float
 from kinetree.spatial import Quaternion, Vec3
 
+from .checks import real_numbers
 from .errors import ModelError
 
 
@@ -38,13 +40,13 @@ class Limits(NamedTuple):
 def vector(name: str, value: Any, size: int, least: float = -np.inf, finite: bool = True) -> Any:
     """One number for each of `size` coordinates, from as many or from one; checked unless it is being traced."""
     if isinstance(value, jnp.ndarray):
+        require_real(name, value)
         if value.shape not in ((), (size,)):
             raise ModelError(f"{name} must have shape ({size},), not {value.shape}")
         return jnp.broadcast_to(value, (size,))
     try:
-        array = np.asarray(value, float)
-        array = np.broadcast_to(array, (size,)).copy()
-    except (TypeError, ValueError):
+        array = np.broadcast_to(real_numbers(value, name), (size,)).copy()
+    except ValueError:
         raise ModelError(f"{name} must be {size} real numbers, or one for all") from None
     bad = np.isnan(array) | (array < least) | (finite & np.isinf(array))
     if bad.any():

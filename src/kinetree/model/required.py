@@ -18,6 +18,11 @@ def require_model(model: Any) -> None:
         raise TypeError(f"model must be a kinetree.Model, such as kinetree.load makes, not a {type(model).__name__}")
 
 
+def is_whole(value: Any) -> bool:
+    """True if a value is a whole number of Python or NumPy."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def is_number(value: Any) -> bool:
     """True if a value is one real number, of Python, NumPy or JAX. Traced numbers count."""
     try:
@@ -66,9 +71,17 @@ def require_function(name: str, function: Any, arguments: str) -> None:
 
 def require_steps(name: str, count: Any) -> None:
     """Refuse a value that is not a number of steps, or is too large to be counted."""
-    if not (isinstance(count, int | np.integer) and count >= 0):
+    if not (is_whole(count) and count >= 0):
         raise ValueError(f"{name} must be a number of steps, not {count!r}")
     if count > MAX_STEPS:
         raise ValueError(
             f"{name} must be at most {MAX_STEPS} in one call, not {count!r}; call again with the new state"
         )
+
+
+def sizes_of(batch: Any) -> tuple[int, ...]:
+    """Sizes of leading axes, from one or several. They are Python's numbers: small ones of NumPy overflow."""
+    axes = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+    if not all(is_whole(size) and size >= 0 for size in axes):
+        raise ValueError(f"batch must be sizes of leading axes, such as (64,), not {batch!r}")
+    return tuple(map(int, axes))

@@ -7,10 +7,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from kinetree._arrays import require_real
 from kinetree._types import AnyArray, Float
 from kinetree._unknown import did_you_mean
 
+from .checks import real_numbers
 from .errors import ModelError
+from .required import is_whole
 
 TIMESTEP = 2e-3  # s, of models that do not say; MuJoCo's default
 INTEGRATOR = "Euler"  # likewise
@@ -109,7 +112,7 @@ class Keyframes:
                 hint = did_you_mean(which, self.names) if self.names else ": there are none"
                 raise KeyError(f"no keyframe is called {which!r}{hint}")
             return self.names.index(which)
-        if not isinstance(which, int | np.integer):
+        if not is_whole(which):
             raise TypeError(f"a keyframe is a name or a number, not a {type(which).__name__}")
         if not -len(self) <= which < len(self):
             raise IndexError(f"no keyframe has number {which}: there are {len(self)}")
@@ -158,10 +161,11 @@ DEFAULT_STEPPING = Stepping()
 def check_timestep(value: Any) -> Any:
     """A positive number of seconds, as an array; checked unless it is being traced."""
     if isinstance(value, jax.Array):
+        require_real("timestep", value)
         if value.shape != ():
             raise ModelError(f"timestep must be one number, not an array of shape {value.shape}")
         return value
-    array = np.array(value, float)
+    array = real_numbers(value, "timestep")
     if array.shape != () or not (np.isfinite(array) and array > 0):
         raise ModelError(f"timestep must be a positive number of seconds, not {value!r}")
     return array

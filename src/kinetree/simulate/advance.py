@@ -21,7 +21,7 @@ from kinetree.dynamics.schedules.whole import use_operands
 from kinetree.model import DEFAULT_STEPPING, Model, State, neutral, require_state
 from kinetree.model.arguments import evaluate, evaluate_for, is_traced, require_shapes
 from kinetree.model.fork import require_xla
-from kinetree.model.required import is_number, require_function, require_model, require_seconds, require_steps
+from kinetree.model.required import is_number, require_function, require_model, require_seconds, require_steps, sizes_of
 
 from .bounded_scan import bounded_scan
 from .closing import closing
@@ -323,9 +323,7 @@ def initial_state(
         A state of NumPy arrays, or of JAX arrays where q or qd is one.
     """
     require_model(model)
-    axes = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
-    if not all(isinstance(size, int | np.integer) and size >= 0 for size in axes):
-        raise ValueError(f"batch must be sizes of leading axes, such as (64,), not {batch!r}")
+    axes = sizes_of(batch)
     if keyframe is not None:
         base = model.keyframe(keyframe)
     else:

@@ -27,6 +27,7 @@ from kinetree.model.fork import require_xla
 from kinetree.model.memory import require_memory
 from kinetree.model.required import (
     is_number,
+    is_whole,
     require_flag,
     require_function,
     require_model,
@@ -157,9 +158,9 @@ def simulate(
         raise ValueError(f"checkpoint_seconds must be a number of seconds, not {checkpoint_seconds!r}")
     if controller is not None:
         require_function("controller", controller, "(t, q, qd)")
-    whole = all(isinstance(x, int | np.integer) for x in (steps, record))
-    if not whole or steps < 0 or record < 1 or steps % record:
+    if not (is_whole(steps) and is_whole(record)) or steps < 0 or record < 1 or steps % record:
         raise ValueError(f"steps must be a multiple of record, which is at least 1: steps={steps}, record={record}")
+    steps, record = int(steps), int(record)  # small numbers of NumPy overflow
     if checkpoint is not None:
         require_path("checkpoint", checkpoint)
     if progress is not None:

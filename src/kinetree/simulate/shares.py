@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from kinetree.model.required import is_whole
+
 from .checkpoint import Checkpoint, Progress
 
 Share = str | tuple[int, int]
@@ -32,9 +34,10 @@ def worlds_of(share: Share, count: int) -> Worlds:
     """The worlds of one share: (number, shares), or "process" for this process among those of `jax.distributed`."""
     if share == "process":
         share = jax.process_index(), jax.process_count()
-    if isinstance(share, str) or not (len(share) == 2 and 0 <= share[0] < share[1]):
+    pair = isinstance(share, tuple | list) and len(share) == 2 and all(map(is_whole, share))
+    if not (pair and 0 <= share[0] < share[1]):  # type: ignore[operator]
         raise ValueError(f'share must be "process" or (number, shares), with 0 <= number < shares, not {share!r}')
-    number, shares = share
+    number, shares = map(int, share)
     if shares > count:
         raise ValueError(f"{count} worlds can not be shared by {shares} processes")
     return Worlds(number * count // shares, (number + 1) * count // shares)

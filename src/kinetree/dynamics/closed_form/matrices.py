@@ -71,13 +71,18 @@ def taken_apart(model: Model) -> tuple[list, Callable[[list], Model]]:
     leaves, treedef = jax.tree.flatten(model)
     places = [k for k, x in enumerate(leaves) if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.floating)]
 
+    numbers = [leaves[k] for k in places]
+    for k in places:  # `whole` outlives this call, and must not hold traced arrays
+        leaves[k] = None
+    same = None if places else model
+
     def whole(numbers: list) -> Model:
-        if not places:
-            return model
+        if same is not None:
+            return same
         changed = dict(zip(places, numbers, strict=True))
         return jax.tree.unflatten(treedef, [changed.get(k, x) for k, x in enumerate(leaves)])
 
-    return [leaves[k] for k in places], whole
+    return numbers, whole
 
 
 def solves_in_lanes(model: Model) -> bool:

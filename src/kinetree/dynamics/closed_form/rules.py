@@ -33,11 +33,13 @@ def in_closed_form(algorithm: Algorithm, model: Model, q: Any, f_ext: Any, run: 
     if matrices is None or not isinstance(q, jax.Array) or not 0 < model.tree.n <= tuning.CLOSED_FORM_MAX_ROWS:
         return partial(run, model, f_ext)
     numbers, whole = taken_apart(model)
-    given = numbers + ([] if f_ext is None else [f_ext])
+    count = len(numbers)
+    pushed = f_ext is not None  # the rule must not hold f_ext itself, which may be traced
+    given = [*numbers, f_ext] if pushed else numbers
 
     def split(parameters: list) -> tuple[Model, Any]:
         """A model and forces on bodies."""
-        return whole(parameters[: len(numbers)]), None if f_ext is None else parameters[-1]
+        return whole(parameters[:count]), parameters[-1] if pushed else None
 
     def plain(parameters: list, *state: Any) -> Any:
         return run(*split(parameters), *state)[0]

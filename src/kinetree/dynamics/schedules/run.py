@@ -141,24 +141,25 @@ def _over_tree(
 def _in_blocks(algorithm: Algorithm, model: Model, inputs: Inputs, f_ext: Any) -> Inputs:
     """The outputs by blocks. Forward derivatives, and gradients without passes of their own, are those of lanes."""
     lanes = Choice("lanes", "lanes", "native", "shared", "derivatives of blocks")
+    names, pushed = tuple(inputs), f_ext is not None  # the rule outlives this call, and must not hold traced arrays
 
     def function(_: tuple, *arrays: Any) -> Inputs:
-        given = dict(zip(inputs, arrays, strict=False))
-        if f_ext is None:
+        given = dict(zip(names, arrays, strict=False))
+        if not pushed:
             return by_blocks(algorithm, model, given)
         return by_blocks(with_world_forces(algorithm), model, given | {FORCES: forces_on_rows(model, arrays[-1])})
 
     def by_lanes(_: tuple, *arrays: Any) -> Inputs:
-        forces = None if f_ext is None else arrays[-1]
-        return _in_lanes(algorithm, lanes, model, dict(zip(inputs, arrays, strict=False)), forces)
+        forces = arrays[-1] if pushed else None
+        return _in_lanes(algorithm, lanes, model, dict(zip(names, arrays, strict=False)), forces)
 
     def back(_: tuple, state: tuple, owed: Any) -> tuple:
         return gradient(algorithm, run, model, state, owed)
 
-    arrays = (*inputs.values(), *(() if f_ext is None else (f_ext,)))
+    arrays = (*inputs.values(), *((f_ext,) if pushed else ()))
     if not is_traced(arrays):
         return function((), *arrays)
-    reverses = f_ext is None and has_reverse(algorithm)
+    reverses = not pushed and has_reverse(algorithm)
     return with_rule(function, by_lanes, gradient=back if reverses else None)((), *arrays)
 
 
