@@ -110,3 +110,44 @@ def test_batches_stay_divided(what, names):
     found = on_devices(CODE, what, seconds=900)
     assert set(found) == set(names)
     assert not {name: result for name, result in found.items() if result != [[], 8]}
+
+
+SHARDS = """
+import json
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, PartitionSpec as P
+import kinetree as kt
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_disable_most_optimizations", True)
+mesh = Mesh(np.array(jax.devices()), ("worlds",))
+arm = kt.auto_tree(3, 2, 0.3).replace(damping=0.1)
+coupled = kt.auto_tree(3, 1, 0.3).couple({"joint_2": ("joint_0", 0.5, 0.1)})
+tau, q, qd = np.random.default_rng(0).uniform(-1, 1, (3, 4, 3))
+
+def total(shared, q, qd):
+    mass, qdd, dt = shared
+    forces = kt.inverse_dynamics(kt.scaled(arm, mass=mass), q, qd, qdd)
+    return (forces**2).sum() + (kt.step(arm, q, qd, dt)[1] ** 2).sum()
+
+own = (P(), P("worlds"), P("worlds"))
+given = (jnp.asarray(1.3), tau[0], jnp.asarray(0.1)), q, qd
+slope = jax.shard_map(lambda *x: jax.grad(total)(*x), mesh=mesh, in_specs=own, out_specs=P())
+both = zip(jax.jit(slope)(*given), jax.grad(total)(*given))
+found = {"gradient": all(np.allclose(x, y, rtol=1e-12) for x, y in both)}
+
+ahead = {
+    "rollout": lambda q, v: kt.rollout(arm, kt.initial_state(arm, q, v), steps=2)[0].q,
+    "rk4": lambda q, v: kt.step(coupled, q[:, :2], v[:, :2], 0.1, integrator="rk4")[0],
+}
+for name, call in ahead.items():
+    each = jax.shard_map(call, mesh=mesh, in_specs=P("worlds"), out_specs=P("worlds"))
+    found[name] = jax.eval_shape(each, q, qd).shape[0] == 4
+print(json.dumps(found))
+"""
+
+
+def test_what_shards_have_in_common_owes_the_sum_over_them():
+    """JAX adds up the gradients of an array that is the same in all shards, if it knows that results are not."""
+    found = on_devices(SHARDS, devices=2)
+    assert all(found.values()), found

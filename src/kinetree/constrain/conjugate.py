@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
+from kinetree._varying import while_loop
 from kinetree.spatial import Scalar
 
 from .cones import Response, Vector, dot, times, total
@@ -110,7 +110,7 @@ def solve_coupled(
     nothing = jax.tree.map(jnp.zeros_like, start)
     zero = jnp.zeros_like(old[0])
     begin = _State(start, nothing, nothing, nothing, zero, zero, skip, jnp.zeros((), jnp.int32))
-    end = lax.while_loop(lambda s: ~s.done.all() & (s.count < most), improve, begin)
+    end = while_loop(lambda s: ~s.done.all() & (s.count < most), improve, begin)
     force = end.force
     if isinstance(inverse, RigidInverse):  # a force against loops alone moves nothing, so iterations do not see it
         force = _plus(force, jnp.ones_like(zero), end.rest)

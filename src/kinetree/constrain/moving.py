@@ -7,8 +7,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 
@@ -51,12 +49,5 @@ def _derivative(run: Callable, reference: Callable, smooth: Callable | None, pri
     reached = natively(run, reference, smooth, *primals)
     motions = solver.motions(q)
     moved = jvp_of_moving(lambda solver, *given: smooth(solver, motions, reached, *given), primals, tangents)[1]
-    return reached, jax.tree.map(
-        lambda t, x: jax.tree.map(_no_tangent, x) if t is None else t, moved, reached, is_leaf=lambda t: t is None
-    )
-
-
-def _no_tangent(x: Any) -> Any:
-    """Tangents of counts, flags, and missing forces."""
-    whole = jnp.issubdtype(x.dtype, jnp.floating)
-    return jnp.zeros_like(x) if whole else np.zeros(x.shape, jax.dtypes.float0)
+    still = jax.tree.map(SymbolicZero.from_primal_value, reached)  # counts, flags, and missing forces
+    return reached, jax.tree.map(lambda t, x: x if t is None else t, moved, still, is_leaf=lambda t: t is None)

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 
+from kinetree._varying import while_loop
 from kinetree.dynamics.schedules.whole import Recursions
 from kinetree.model import Coupling
 from kinetree.spatial import Force, Motion, Scalar
@@ -175,7 +176,7 @@ def _search(groups: list[Group], w: Any, dw: Any, start: Scalar, m1: Scalar, m2:
 
     one = jnp.ones_like(start)
     first = (one, 0 * one, jnp.full_like(one, jnp.inf), skip, jnp.zeros((), jnp.int32))
-    return lax.while_loop(unfinished, improve, first)[0]
+    return while_loop(unfinished, improve, first)[0]
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
@@ -221,7 +222,7 @@ def minimise(coupling: Coupling | None, most: int, tree: FreeTree, groups: list[
         found, solved = _step(coupling, tree, groups, [], x, jnp.zeros_like(counts, bool))
         return Solution(found.x, (), found.held, counts, solved)
     held = None if tree.rigid is None else jnp.zeros_like(tree.rigid.ref)
-    end = lax.while_loop(unfinished, improve, _State(x, w, held, counts, jnp.zeros_like(counts, bool)))
+    end = while_loop(unfinished, improve, _State(x, w, held, counts, jnp.zeros_like(counts, bool)))
     return Solution(end.x, end.w, end.held, end.iterations, end.iterations < most)
 
 
@@ -242,7 +243,7 @@ def _derivative(coupling: Coupling | None, most: int, primals: Any, tangents: An
     right = jax.tree.map(jnp.negative, change)
     dx, held = _curvature_inverse(coupling, tree, groups, found, partial(slope, tree, groups))(*right)
     _, dw = jax.jvp(at_motion, (tree, groups, found.x), (*tangents[:2], dx))
-    none = jax.tree.map(lambda a: np.zeros(a.shape, jax.dtypes.float0), (found.iterations, found.converged))
+    none = map(SymbolicZero.from_primal_value, (found.iterations, found.converged))
     return found, Solution(dx, dw, held, *none)
 
 

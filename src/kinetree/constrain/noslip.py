@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax.numpy as jnp
-from jax import lax
 from jax.tree_util import register_dataclass
 
+from kinetree._varying import scan
 from kinetree.model import Coupling
 from kinetree.spatial import Scalar
 
@@ -159,7 +159,7 @@ def without_slip(
         return (ahead, s.x, s.w, count + s.iterations, good & s.converged, s.held), None
 
     start = (kept, found.x, w, counts, jnp.ones_like(found.converged), found.held)
-    (kept, x, w, count, good, loops), _ = lax.scan(turn, start, None, length=TURNS)
+    (kept, x, w, count, good, loops), _ = scan(turn, start, None, length=TURNS)
     total = Solution(x, w, loops, found.iterations + count, found.converged & good)
     return held, kept, total
 

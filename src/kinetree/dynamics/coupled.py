@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 
 from kinetree._arrays import flattened
+from kinetree._varying import varying_alike
 from kinetree.lanes.target import facts
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate, evaluate_for
@@ -85,6 +86,7 @@ def _in_lanes(program: LaneAlgorithm, model: Model, q: Any, qd: Any, tau: Any, f
 
 def _solve(model: Model, H: Any, b: Any) -> Any:
     """H⁻¹ b of the reduced mass matrix, (batch, nv, nv): factored once, with two solves for each direction."""
+    H, b = varying_alike((H, b))
     tree = Skeleton.of(model).tree
     i, j = tree.ancestor_pairs
     factors = FACTORIZE(tree, H[:, i, j])

@@ -16,6 +16,8 @@ from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
 from jax.interpreters import ad
 
+from kinetree._varying import varying_as
+
 from .primitive import RUN
 from .program.bound import Bound
 from .program.program import Program
@@ -92,7 +94,8 @@ LINEAR = linear_primitive("lanes_linear", _run, _shapes, lambda call: call.still
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _still(call: _Call, fixed: tuple, linear: tuple) -> list:
-    return [jnp.zeros((len(linear[0]), width), linear[0].dtype) for width in call.forward.widths]
+    still = [jnp.zeros((len(linear[0]), width), linear[0].dtype) for width in call.forward.widths]
+    return varying_as(still, (fixed, linear))
 
 
 @partial(_still.defjvp, symbolic_zeros=True)

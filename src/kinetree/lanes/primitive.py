@@ -23,6 +23,7 @@ from jax.interpreters import ad, batching, mlir
 from jax.sharding import PartitionSpec
 
 from kinetree._arrays import flattened
+from kinetree._varying import SharedPrimitive, varying_as
 
 from .partition import knows_devices, over_devices
 from .program import xla
@@ -36,7 +37,7 @@ from .transposed import linear_primitive
 
 
 def _make(name: str, abstract: Callable) -> Primitive:
-    primitive = Primitive(f"kinetree_{name}")
+    primitive = SharedPrimitive(f"kinetree_{name}")
     primitive.multiple_results = True
     define_eager(primitive)
     primitive.def_abstract_eval(abstract)
@@ -231,7 +232,7 @@ def run(
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _still(bound: Bound, arguments: tuple) -> list:
     inputs = bound.split(arguments)[2]
-    return [jnp.zeros((inputs[0].shape[0], w), inputs[0].dtype) for w in bound.widths]
+    return varying_as([jnp.zeros((inputs[0].shape[0], w), inputs[0].dtype) for w in bound.widths], arguments)
 
 
 @partial(_still.defjvp, symbolic_zeros=True)

@@ -13,6 +13,8 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from kinetree._varying import SharedPrimitive
+
 from .partition import knows_devices
 from .target import define_eager
 
@@ -37,7 +39,7 @@ def linear_primitive(
         derivative: (primitive, run, primals, tangents, parameters), as JAX's rule; `run` computes the results.
         batched: JAX's rule for maps, if there is a better one. On arrays with values such a primitive runs its body.
     """
-    primitive = Primitive(f"kinetree_{name}")
+    primitive = SharedPrimitive(f"kinetree_{name}")
     primitive.multiple_results = True
 
     def run(*arguments: Any, mapped: tuple, **params: Any) -> list:

@@ -15,6 +15,7 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree._arrays import as_array, in_bits_of, require_real
+from kinetree._varying import varying_alike
 
 from .fork import require_xla, without_xla, xla_is_lost
 from .memory import require_memory
@@ -92,7 +93,7 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
                 v = library.broadcast_to(library.asarray(v, dtype), whole)
             return v if len(batch) == 1 else v.reshape(math.prod(batch), *shape)
 
-        flattened = [flat(name) for name in given]
+        flattened = varying_alike([flat(name) for name in given])
         result = without_xla(function, *flattened) if from_numpy and xla_is_lost() else function(*flattened)
         if from_numpy:
             result = jax.tree.map(lambda x: x if isinstance(x, Tracer) else np.asarray(x), result)  # of a traced model

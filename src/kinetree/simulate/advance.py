@@ -13,6 +13,7 @@ from jax.ad_checkpoint import checkpoint_name
 from kinetree._arrays import dtype_of
 from kinetree._types import AnyArray, Array, Float, Number
 from kinetree._unknown import require_word
+from kinetree._varying import while_loop
 from kinetree.constrain.constrained import known_if_huge
 from kinetree.constrain.moving import jvp_of_moving
 from kinetree.dynamics.positive import require_solution
@@ -67,7 +68,7 @@ def _looped(name: str, model: Model, state: State, drive: Drive, count: Any) -> 
     def body(carry: tuple[Any, State]) -> tuple[Any, State]:
         return carry[0] + 1, take(model, carry[1], drive)
 
-    return jax.lax.while_loop(lambda carry: carry[0] < count, body, (jnp.zeros_like(count), state))[1]
+    return while_loop(lambda carry: carry[0] < count, body, (jnp.zeros_like(count), state))[1]
 
 
 def _taken(take: Step, model: Model, state: State, drive: Drive) -> State:

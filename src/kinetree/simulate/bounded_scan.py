@@ -12,6 +12,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from kinetree._varying import scan
+
 MIN_CHUNKED_TURNS = 16  # Below, a plain loop keeps so little that chunks save nothing.
 
 
@@ -24,7 +26,7 @@ def chunk_length(turns: int) -> int:
 
 
 def bounded_scan(body: Callable[[Any, Any], tuple[Any, Any]], start: Any, xs: Any, turns: int) -> tuple[Any, Any]:
-    """The same as `jax.lax.scan(body, start, xs, turns)`, with about 2 √turns states kept for reverse mode.
+    """The same as `jax.scan(body, start, xs, turns)`, with about 2 √turns states kept for reverse mode.
 
     Arguments:
         body: (carry, x) -> (carry, y). What it keeps within a turn is its own: wrap it in `jax.checkpoint` if it is
@@ -38,7 +40,7 @@ def bounded_scan(body: Callable[[Any, Any], tuple[Any, Any]], start: Any, xs: An
     """
     size = chunk_length(turns)
     if size == turns:
-        return jax.lax.scan(body, start, xs, turns)
+        return scan(body, start, xs, turns)
     chunks = -(-turns // size)
     spare = chunks * size - turns
 
@@ -54,8 +56,8 @@ def bounded_scan(body: Callable[[Any, Any], tuple[Any, Any]], start: Any, xs: An
         return filled.reshape(chunks, size, *x.shape[1:])
 
     def chunk(carry: Any, xs: Any) -> tuple[Any, Any]:
-        return jax.lax.scan(turn, carry, xs, size)
+        return scan(turn, carry, xs, size)
 
     numbered = jnp.arange(chunks * size).reshape(chunks, size), jax.tree.map(chunked, xs)
-    end, ys = jax.lax.scan(jax.checkpoint(chunk, prevent_cse=False), start, numbered, chunks)
+    end, ys = scan(jax.checkpoint(chunk, prevent_cse=False), start, numbered, chunks)
     return end, jax.tree.map(lambda y: y.reshape(chunks * size, *y.shape[2:])[:turns], ys)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from kinetree._varying import scan
 from kinetree.actuate import Actuation
 from kinetree.constrain.actuated import actuated
 from kinetree.constrain.native import Solver
@@ -81,4 +82,4 @@ def four_stages(stage: Callable[[Any, Any, Any], Any], carry: Any, drive: Drive)
             carry = stage(carry, share, weight)
         return carry
     table = jnp.asarray(SHARES, drive.h.dtype), jnp.asarray(WEIGHTS, drive.h.dtype)
-    return jax.lax.scan(lambda c, row: (stage(c, *row), None), carry, table)[0]
+    return scan(lambda c, row: (stage(c, *row), None), carry, table)[0]

@@ -30,6 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._varying import while_loop
 from kinetree.dynamics import (
     Pose,
     forward_dynamics,
@@ -128,7 +129,7 @@ def _newton(residual: Any, step: Any, v: Any, h: float) -> tuple[Any, Any]:
         return v, change, running & ((count < 1) | moving), count + 1
 
     far = jnp.full(v.shape[:-1], jnp.inf, v.dtype)
-    v, change, _, _ = jax.lax.while_loop(unfinished, iterate, (v, far, jnp.full(far.shape, True), 0))
+    v, change, _, _ = while_loop(unfinished, iterate, (v, far, jnp.full(far.shape, True), 0))
     solved = change <= 1e4 * eps / h * (1 + size(v))
     return v, jnp.asarray(solved, v.dtype)  # a number, as JAX takes derivatives of it too
 

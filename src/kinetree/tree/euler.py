@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from kinetree._varying import scan
+
 from .operator import Element, OutwardRecursion, require
 from .picked import pick
 from .topology import Tree
@@ -40,14 +42,14 @@ def prefix_products(combine: Combine, elements: Element, one: Element, block: in
     lanes = tree_map(lambda x: x.reshape(count, steps, *x.shape[1:]).swapaxes(0, 1), padded)
     start = tree_map(lambda e: jnp.broadcast_to(e, (count, *e.shape)), one)
     if count > 1:
-        totals, _ = lax.scan(lambda before, x: (combine(before, x), None), start, lanes)
+        totals, _ = scan(lambda before, x: (combine(before, x), None), start, lanes)
         start = prefix_products(combine, totals, one, block, True)
 
     def step(before: Element, x: Element) -> tuple[Element, Element]:
         after = combine(before, x)
         return after, before if exclusive else after
 
-    found = lax.scan(step, start, lanes)[1]
+    found = scan(step, start, lanes)[1]
     return tree_map(lambda x: x.swapaxes(0, 1).reshape(-1, *x.shape[2:])[:n], found)
 
 

@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from kinetree._varying import fori_loop, scan
+
 from .layout import Grid, Layout, layout
 from .operator import Element, InwardRecursion, OutwardRecursion, Row, State, require
 from .picked import pick
@@ -66,7 +68,7 @@ def _scan_lanes(combine: Any, e: Element, place: Any, longest: int, towards: int
         other = pick(e, source)
         return _where(place >= reach, combine(other, e), e)
 
-    return lax.fori_loop(0, (longest - 1).bit_length(), double, e)
+    return fori_loop(0, (longest - 1).bit_length(), double, e)
 
 
 def _neighbour(e: Element, towards: int) -> Element:
@@ -100,7 +102,7 @@ def _outward_grid(op: OutwardRecursion, grid: Grid, rows: Row, memory: tuple[Sta
         start = pick(memory[0], source)
         if grid.longest_run > 1:
             first, rest = tree_map(lambda x: x[0], row), tree_map(lambda x: x[1:], row)
-            total, _ = lax.scan(lambda e, r: (op.append(e, r), None), op.element(first), rest)  # type: ignore[misc]
+            total, _ = scan(lambda e, r: (op.append(e, r), None), op.element(first), rest)  # type: ignore[misc]
             prefix = _neighbour(_scan_lanes(op.combine, total, rank, grid.longest_run, 1), 1)
             start = _where(rank > 0, op.act(prefix, start), start)  # type: ignore[misc]
         if steps == 1:
@@ -111,7 +113,7 @@ def _outward_grid(op: OutwardRecursion, grid: Grid, rows: Row, memory: tuple[Sta
                 state, found = op.visit(r, s)
                 return state, (state, found)
 
-            _, results = lax.scan(walk, start, row)
+            _, results = scan(walk, start, row)
             results = tree_map(lambda x: x.reshape(steps * width, *x.shape[2:]), results)
         begin = grid.offset + number * (steps * width)
         return tree_map(lambda m, s: lax.dynamic_update_slice_in_dim(m, s, begin, 0), memory, results), None
@@ -119,7 +121,7 @@ def _outward_grid(op: OutwardRecursion, grid: Grid, rows: Row, memory: tuple[Sta
     turns = (jnp.arange(count), rows, grid.source, grid.rank)
     if count == 1:
         return visit(memory, tree_map(lambda x: x[0], turns))[0]
-    return lax.scan(visit, memory, turns)[0]
+    return scan(visit, memory, turns)[0]
 
 
 def inward(op: InwardRecursion, laid: Layout, rows: Row, like: State) -> State:
@@ -171,7 +173,7 @@ def _inward_grid(
             if op.ballast and op.lend:
                 lent = _where(place > 0, op.ballast(row, joining), start)
                 neutral = op.lend(neutral, lent)
-            total, _ = lax.scan(gather, neutral, (row, joining, valid), reverse=True)
+            total, _ = scan(gather, neutral, (row, joining, valid), reverse=True)
             if lent is not None:
                 total = op.lend(total, _where(rank > 0, tree_map(jnp.negative, _neighbour(lent, 1)), start))  # type: ignore[misc]
             # a lane takes what the lanes outside it in its run pass on: they come after it, so "earlier" is the outer
@@ -182,7 +184,7 @@ def _inward_grid(
         if steps == 1:
             out, total = flow(start, tree_map(lambda x: x[0], (row, joining, valid)))
         else:
-            out, total = lax.scan(flow, start, (row, joining, valid), reverse=True)
+            out, total = scan(flow, start, (row, joining, valid), reverse=True)
             total = tree_map(lambda x: x.reshape(steps * width, *x.shape[2:]), total)
         out = _where(rank == 0, out, tree_map(jnp.zeros_like, out))  # the others flow into a lane that has counted them
         passed = zip(branches, stack(out), strict=True)
@@ -191,7 +193,7 @@ def _inward_grid(
     turns = (jnp.arange(count), rows, grid.source, grid.rank, grid.run, grid.valid)
     if count == 1:
         return visit(branches, tree_map(lambda x: x[0], turns))
-    branches, totals = lax.scan(visit, branches, turns, reverse=True)
+    branches, totals = scan(visit, branches, turns, reverse=True)
     return branches, tree_map(lambda x: x.reshape(count * steps * width, *x.shape[2:]), totals)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from jax import lax
 
 from kinetree._types import Array, Float
+from kinetree._varying import while_loop
 from kinetree.model import Model, integrate
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.required import require_model
@@ -86,7 +87,7 @@ def _search(model: Model, q: Any, aside: Any) -> tuple[Any, Any]:
     G, error = rows(q)
     zero = jnp.zeros((), jnp.int32)
     state = q, G, error, jnp.ones((), q.dtype), zero, zero, (q, error)
-    q, error = lax.while_loop(unfinished, improve, state)[-1]
+    q, error = while_loop(unfinished, improve, state)[-1]
     return moved(q, *rows(q), 0.0), error  # a step more: a search that ends at once has no derivative of its own
 
 

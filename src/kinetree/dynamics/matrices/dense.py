@@ -21,6 +21,7 @@ import numpy as np
 from jax import lax
 
 from kinetree._arrays import library
+from kinetree._varying import fori_loop
 from kinetree.tree import Tree
 
 from ..schedules import tuning
@@ -143,7 +144,7 @@ def _panel(A: Any) -> Any:
         below = lax.dynamic_update_slice_in_dim(below, factor, at, 1)
         return lax.dynamic_update_slice_in_dim(G, below, at, 2)
 
-    return lax.fori_loop(0, w // tuning.DENSE_BLOCK_ROWS, block, jnp.zeros_like(A))
+    return fori_loop(0, w // tuning.DENSE_BLOCK_ROWS, block, jnp.zeros_like(A))
 
 
 def _factored(D: Any) -> tuple[Any, Any]:
@@ -159,7 +160,7 @@ def _factored(D: Any) -> tuple[Any, Any]:
         return jnp.where(row == k, pivot, jnp.where(row > k, left, M))
 
     one = jnp.broadcast_to(jnp.eye(n, dtype=D.dtype), D.shape)
-    M = lax.fori_loop(0, n, eliminate, jnp.concatenate([D, one], -1))
+    M = fori_loop(0, n, eliminate, jnp.concatenate([D, one], -1))
     return jnp.tril(transpose(M[..., :n])), jnp.tril(M[..., n:])
 
 
@@ -179,7 +180,7 @@ def _substituted(G: Any, b: Any) -> Any:
         value = (lax.dynamic_index_in_dim(b, k, 1, keepdims=False) - known) / pivot
         return lax.dynamic_update_slice_in_dim(x, value[:, None], k, 1)
 
-    return lax.fori_loop(0, b.shape[-1], row, jnp.zeros_like(b))
+    return fori_loop(0, b.shape[-1], row, jnp.zeros_like(b))
 
 
 # -- stacks of small matrices -----------------------------------------------------------------------------------------
@@ -226,7 +227,7 @@ def _gauss_jordan(A: Any, B: Any, pivoting: bool) -> Any:
         row = row / lax.dynamic_index_in_dim(row, i, -1)
         return jnp.where(place == i, row, M - lax.dynamic_index_in_dim(M, i, -1) * row)
 
-    return lax.fori_loop(0, k, eliminate, jnp.concatenate([A, B], -1))[..., k:]
+    return fori_loop(0, k, eliminate, jnp.concatenate([A, B], -1))[..., k:]
 
 
 def orthonormal_basis(P: Any) -> Any:

@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from kinetree._varying import fori_loop
+
 from .dense import solve_spd, times, transpose
 
 RANK_EPS = 64.0  # machine epsilons, times the size of a matrix; a pivot below this share of its scale is zero
@@ -50,7 +52,7 @@ def factor(K: Any, scale: Any) -> SemidefiniteFactors:
         swept = jnp.where(corner, -1 / jnp.where(good, pivot, jnp.ones_like(pivot))[..., None], swept)
         return jnp.where(good[..., None], swept, A), kept | (own & good)
 
-    A, kept = lax.fori_loop(0, m, sweep, (K, jnp.zeros(K.shape[:-1], bool)))
+    A, kept = fori_loop(0, m, sweep, (K, jnp.zeros(K.shape[:-1], bool)))
     both = kept[..., :, None] & kept[..., None, :]
     zero = jnp.zeros((), K.dtype)
     T = jnp.where(~kept[..., :, None] & kept[..., None, :], A, zero)

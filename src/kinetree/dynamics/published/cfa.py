@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
+from kinetree._varying import fori_loop
 from kinetree.model import Model
 from kinetree.model.arguments import is_traced
 from kinetree.tree import Layout, layout
@@ -65,7 +65,7 @@ def odd_even_elimination(system: Tridiagonal) -> Any:
         R = s.R - times(s.U, shifted(left_R, reach)) - times(transpose(before), shifted(right_R, -reach))
         return Tridiagonal(0.5 * (D + transpose(D)), -(s.U @ shifted(right_U, reach)), R)
 
-    done = lax.fori_loop(0, (n - 1).bit_length(), step, system)
+    done = fori_loop(0, (n - 1).bit_length(), step, system)
     return _solve(done.D, done.R)[0]
 
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+
+from kinetree._varying import scan as loop
 
 from ..matrices.dense import solve_spd, times, transpose
 from .jointed_bodies import JointedBodies, plucker_inverse
@@ -23,7 +24,7 @@ def scan(step: Callable, start: Any, turns: Any, reverse: bool = False) -> tuple
     """`lax.scan`, also of zero turns, which JAX refuses under `disable_jit`."""
     none = jax.tree.leaves(turns)[0].shape[0] == 0
     with jax.disable_jit(False) if none else nullcontext():
-        return lax.scan(step, start, turns, reverse=reverse)
+        return loop(step, start, turns, reverse=reverse)
 
 
 class Recursive(NamedTuple):

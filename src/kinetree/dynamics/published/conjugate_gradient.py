@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from kinetree._varying import while_loop
 from kinetree.model import Model
 from kinetree.model.arguments import is_traced
 from kinetree.tree import Layout, layout, restore
@@ -68,9 +69,7 @@ def _iterate(times: Any, b: Any, scale: Any, tolerance: Any, max_iterations: int
         return x, r, p, jnp.where(live, new, rho), k + 1
 
     z = scale * b
-    x, _, _, rho, k = lax.while_loop(
-        unfinished, iterate, (jnp.zeros_like(b), b, z, dot(b, z), jnp.zeros((), jnp.int32))
-    )
+    x, _, _, rho, k = while_loop(unfinished, iterate, (jnp.zeros_like(b), b, z, dot(b, z), jnp.zeros((), jnp.int32)))
     return x, ((rho <= enough) & jnp.isfinite(enough), k)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
+from kinetree._varying import fori_loop
 from kinetree.model import Loops, Model
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.memory import require_matrices
@@ -52,7 +52,7 @@ def independent(G: Any, right: Any) -> tuple[Any, Any]:
         return A, used, jnp.where(found, i[:, None], of_column)
 
     start = whole, jnp.zeros((batch, m), bool), jnp.full((batch, nv), -1)
-    A, _, of_column = lax.fori_loop(0, min(m, nv), eliminate, start)
+    A, _, of_column = fori_loop(0, min(m, nv), eliminate, start)
     depends = of_column >= 0
     rows = jnp.take_along_axis(A, jnp.maximum(of_column, 0)[..., None], 1)  # (batch, nv, nv + 1)
     rows = jnp.where(depends[..., None], rows, zero)

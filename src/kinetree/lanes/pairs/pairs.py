@@ -14,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
+
+from kinetree._varying import SharedPrimitive
 
 from ..llvm.emit import Emitter
 from ..program.record import recorded
@@ -69,7 +70,7 @@ def _natively(target: Target, *arrays: Any, pairs: Pairs) -> list | None:
     return target.pairs(pairs, arrays)
 
 
-PAIRS = Primitive("kinetree_pairs")
+PAIRS = SharedPrimitive("kinetree_pairs")
 PAIRS.multiple_results = True
 PAIRS.def_abstract_eval(lambda *arrays, pairs: [ShapedArray((arrays[0].shape[0],) * 2, arrays[0].dtype)])
 lower(PAIRS, by_xla, _natively)

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from kinetree._varying import scan, while_loop
+
 from .program import Body, Lane, Loop, Program, Repeat, Slots, flattened
 
 
@@ -80,7 +82,7 @@ def _all_turns(body: Body, tables: list, constants: list, inputs: tuple, mask: A
         table, values = tables.pop(0), constants.pop(0)
         if table.shape[0]:
             turn = partial(_turn, part, values.reshape(-1), inputs, mask)
-            carry, _ = lax.scan(turn, carry, (table, values[: table.shape[0]]))
+            carry, _ = scan(turn, carry, (table, values[: table.shape[0]]))
     return carry
 
 
@@ -97,7 +99,7 @@ def _repeat(part: Repeat, tables: list, constants: list, inputs: tuple, mask: An
         inside = mask if part.uniform else going(carry)
         return times + 1, _all_turns(part.body, list(tables), list(constants), inputs, inside, carry)
 
-    return lax.while_loop(again, once, (jnp.int32(0), carry))[1]
+    return while_loop(again, once, (jnp.int32(0), carry))[1]
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))

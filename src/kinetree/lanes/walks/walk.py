@@ -13,9 +13,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
+
+from kinetree._varying import SharedPrimitive, scan
 
 from ..target import Target, define_eager, lower
 
@@ -109,7 +109,7 @@ def by_xla(*arrays: Any, walk: Walk, shape: WalkSize, held: Resident | None = No
         return new, leaves(results)
 
     start = jax.tree.unflatten(walk.state, states)
-    final, results = lax.scan(turn, start, (index, streams), reverse=walk.reverse)
+    final, results = scan(turn, start, (index, streams), reverse=walk.reverse)
     if walk.scattered:
         where = jnp.where(index >= 0, index, shape.rows)
         results = [jnp.zeros(shape.rows, r.dtype).at[where].set(r, mode="drop") for r in results]
@@ -172,7 +172,7 @@ def _prepared(ctx: Any, body: Callable) -> Callable:
     return run
 
 
-WALK = Primitive("kinetree_walk")
+WALK = SharedPrimitive("kinetree_walk")
 WALK.multiple_results = True
 WALK.def_abstract_eval(_abstract)
 lower(WALK, by_xla, _natively, _prepared)
