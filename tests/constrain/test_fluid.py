@@ -38,7 +38,6 @@ def test_steps_in_a_fluid_are_mujocos(integrator):
     np.testing.assert_allclose(after.qd, there.v_here(after.q, d.qvel), atol=1e-11)
 
 
-@pytest.mark.skipif(not hasattr(mujoco.mjtDisableBit, "mjDSBL_SPRING"), reason="this MuJoCo has one flag for both")
 @pytest.mark.parametrize("off", ["spring", "damper", "spring damper"])
 def test_fluids_and_carried_weight_are_passive_forces(off):
     """They have no flag of their own: without springs and without dampers, MuJoCo leaves them out, too."""

@@ -12,11 +12,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 KNOWN = Path(__file__).with_suffix(".txt")  # the version, then its names
 
-SOME_VERSIONS = {
-    "mesh_extrema",
-    "sensor_intprm",
-}  # the first is asked for by hasattr; versions with contact sensors have the second
-
 
 def lowest() -> str:
     """The oldest MuJoCo that may be installed with kinetree."""
@@ -36,11 +31,11 @@ def of_mujoco() -> set[str]:
 
 
 def read() -> set[str]:
-    """Names that our sources read as attributes. Others that a version may lack are asked for by getattr."""
+    """Names that our sources read as attributes."""
     folder = ROOT / "src" / "kinetree"
     files = [*(folder / "io").glob("*.py"), folder / "view" / "shapes.py", folder / "collide" / "hull.py"]
     nodes = (node for path in files for node in ast.walk(ast.parse(path.read_text())))
-    return {node.attr for node in nodes if isinstance(node, ast.Attribute)} - SOME_VERSIONS
+    return {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
 if __name__ == "__main__":

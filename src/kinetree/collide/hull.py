@@ -64,10 +64,7 @@ class Hull(NamedTuple):
         ends = np.flatnonzero(edges < 0)  # a negative number ends the list of each corner
         lists = [edges[s:e].tolist() for s, e in zip(edge_start, ends[np.searchsorted(ends, edge_start)], strict=True)]
         local = {int(old): new for new, old in enumerate(number)}
-        if hasattr(model, "mesh_extrema"):
-            starts = np.asarray(model.mesh_extrema[mesh], np.int32).ravel()
-        else:  # MuJoCo before 3.12 or so begins elsewhere
-            starts = _farthest(vertices[number])
+        starts = np.asarray(model.mesh_extrema[mesh], np.int32).ravel()
         return _hull(vertices[number], lists, [[local[v] for v in face] for face in faces], normals, starts, radius)
 
     @staticmethod

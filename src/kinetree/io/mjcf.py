@@ -216,7 +216,7 @@ def _with_physics(model: Model, m: Any, report: Report) -> Model:
         if m.jnt_actfrclimited[j]:
             limits.effort[dofs[j]] = np.abs(m.jnt_actfrcrange[j]).max()
     model = model.replace(limits=limits)
-    if disabled(m, "SPRING", "PASSIVE"):
+    if disabled(m, "SPRING"):
         stiffness[:] = 0
     rotors, dampers, friction = armature(m), damping(m), np.maximum(m.dof_frictionloss, 0)  # as MuJoCo takes it
     _warn_of_pushing({"armature": rotors, "damping": dampers, "stiffness": stiffness}, m, report)

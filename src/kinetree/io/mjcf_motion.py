@@ -27,15 +27,12 @@ TRANSMISSIONS = ("joint", "joint", "slider-crank", "tendon", "site", "body", "SO
 
 
 class _Table:
-    """MuJoCo's actuators, in the layout of version 4. In version 3 each has one control and one force."""
+    """MuJoCo's actuators. Each may have several controls and several forces."""
 
     def __init__(self, m: Any):
-        self.count = int(getattr(m, "nactuator", m.nu))
-        each = np.arange(self.count)
-        self.control = np.array(getattr(m, "actuator_ctrladr", each))
-        self.controls = np.array(getattr(m, "actuator_ctrlnum", np.ones_like(each)))
-        self.out = np.array(getattr(m, "actuator_outadr", each))
-        self.delay = np.array(getattr(m, "actuator_delay", np.zeros(self.count)))
+        self.count = int(m.nactuator)
+        self.control, self.controls = np.array(m.actuator_ctrladr), np.array(m.actuator_ctrlnum)
+        self.out, self.delay = np.array(m.actuator_outadr), np.array(m.actuator_delay)
         self.known = np.isin(m.actuator_trntype, (JOINT, JOINT_IN_PARENT, CRANK, TENDON, SITE, BODY))
 
 

@@ -55,7 +55,7 @@ def read_sensors(
         reference = _mount(m, int(m.sensor_reftype[i]), int(m.sensor_refid[i]), ours) if relative else None
         turning = relative and reference is None  # relative to a camera that turns by itself
         several = of == ACTUATOR and m.sensor_dim[i] != 1
-        late = any(np.any(getattr(m, f"sensor_{x}", np.zeros(m.nsensor))[i]) for x in ("delay", "interval"))
+        late = np.any(m.sensor_delay[i]) or np.any(m.sensor_interval[i])
         zoned = kind == "touch" or (kind == "contact" and of == SITE)
         strange = zoned and int(m.site_type[number]) not in ZONES  # the inside of a mesh
         if kind not in KINDS or mount is None or turning or several or late or strange:
@@ -109,7 +109,7 @@ def _contact(m: Any, i: int, ours: dict[int, int], shapes: tuple[str, ...]) -> d
 
 def _actuator(m: Any, wiring: Wiring | None, number: int) -> int:
     """Its place among those that are modelled, or −1."""
-    control = int(getattr(m, "actuator_ctrladr", np.arange(len(m.actuator_trntype)))[number])
+    control = int(m.actuator_ctrladr[number])
     return wiring.controls.index(control) if wiring is not None and control in wiring.controls else -1
 
 

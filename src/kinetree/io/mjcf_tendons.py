@@ -60,12 +60,12 @@ def _pull(m: Any) -> Pull:
     n = m.ntendon
 
     def given(name: str, *shape: int) -> np.ndarray:
-        return np.array(getattr(m, f"tendon_{name}", np.zeros((n, *shape))), float).reshape(n, *shape)
+        return np.array(getattr(m, f"tendon_{name}"), float).reshape(n, *shape)
 
     def limited(which: str, ranges: str) -> np.ndarray:
         return np.where(given(which)[:, None] != 0, given(ranges, 2), [-np.inf, np.inf])
 
-    springs, dampers = not disabled(m, "SPRING", "PASSIVE"), not disabled(m, "DAMPER", "PASSIVE")
+    springs, dampers = not disabled(m, "SPRING"), not disabled(m, "DAMPER")
     return Pull(
         given("stiffness") * springs,
         given("lengthspring", 2),

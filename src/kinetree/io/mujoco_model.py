@@ -1,7 +1,6 @@
-"""Facts of a compiled MuJoCo model, for all supported versions of MuJoCo.
+"""Facts of a compiled MuJoCo model.
 
-Versions differ in their flags (3.3.6 parts `passive` into `spring` and `damper`) and in what actuators do: from 3.13 or
-so their `armature` and `damping` act on the joint or tendon that they drive, whether they are switched on or not.
+The `armature` and `damping` of actuators act on the joint or tendon that they drive, also where actuators are off.
 """
 
 from collections.abc import Iterator
@@ -16,9 +15,9 @@ from .document import HUGE
 
 
 def disabled(m: Any, *names: str) -> bool:
-    """True if one of these parts of the physics is switched off; parts that this version does not know are not."""
+    """True if one of these parts of the physics is switched off."""
     bits = import_module("mujoco").mjtDisableBit
-    return any(m.opt.disableflags & int(getattr(bits, f"mjDSBL_{name}", 0)) for name in names)
+    return any(m.opt.disableflags & int(getattr(bits, f"mjDSBL_{name}")) for name in names)
 
 
 # Flags that are read, or that do not change results of kinetree. All others are reported.
@@ -30,7 +29,6 @@ DISABLED = frozenset(
         "FRICTIONLOSS",
         "LIMIT",
         "CONTACT",
-        "PASSIVE",
         "SPRING",
         "DAMPER",
         "GRAVITY",
@@ -63,19 +61,13 @@ def strange_flags(m: Any) -> list[str]:
 
 
 def several_points(m: Any) -> bool:
-    """True if convex shapes may touch in several points: multiccd, which older MuJoCos switch on by a flag."""
-    mujoco = import_module("mujoco")
-    if hasattr(mujoco.mjtDisableBit, "mjDSBL_MULTICCD"):
-        return not disabled(m, "MULTICCD")
-    return bool(m.opt.enableflags & int(getattr(mujoco.mjtEnableBit, "mjENBL_MULTICCD", 0)))
+    """True if convex shapes may touch in several points."""
+    return not disabled(m, "MULTICCD")
 
 
 def nothing_passive(m: Any) -> bool:
-    """True if all passive forces are off: fluids and gravity compensation, too, which have no flag of their own.
-
-    Older MuJoCos have the flag `passive` for it; in newer ones springs and dampers must both be off.
-    """
-    return disabled(m, "PASSIVE") or (disabled(m, "SPRING") and disabled(m, "DAMPER"))
+    """True if all passive forces are off: fluids and gravity compensation, too, which have no flag of their own."""
+    return disabled(m, "SPRING") and disabled(m, "DAMPER")
 
 
 def carries_weight(m: Any) -> bool:
@@ -90,7 +82,7 @@ def armature(m: Any) -> np.ndarray:
 
 def damping(m: Any) -> np.ndarray:
     """(nv,): linear damping of each degree of freedom, of joints and of the actuators that drive them."""
-    if disabled(m, "DAMPER", "PASSIVE"):
+    if disabled(m, "DAMPER"):
         return np.zeros(m.nv)
     return m.dof_damping + _of_actuators(m, "actuator_damping")
 
@@ -124,8 +116,8 @@ def _felt(m: Any, name: str, *transmissions: str) -> Iterator[tuple[int, float]]
     """What each actuator drives, and a number of it, times the square of its first gear."""
     kinds = import_module("mujoco").mjtTrn
     numbers = [int(getattr(kinds, t)) for t in transmissions]
-    first = getattr(m, "actuator_outadr", np.arange(len(m.actuator_trntype)))  # of its forces, each with its gears
-    for a in np.flatnonzero(getattr(m, name, ())):
+    first = m.actuator_outadr  # of its forces, each with its gears
+    for a in np.flatnonzero(getattr(m, name)):
         if m.actuator_trntype[a] in numbers:
             yield int(m.actuator_trnid[a, 0]), float(getattr(m, name)[a] * m.actuator_gear[first[a], 0] ** 2)
 
