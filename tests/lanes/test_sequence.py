@@ -174,10 +174,11 @@ def test_conditions_and_repeats_give_the_same_bits(turns):
         np.testing.assert_array_equal(found[0], wanted[0])
 
 
-def listing(n, turns):
+def listing(n, turns, cold=True):
     """Numbers that are not 0 are listed; loops follow the list there and back, and do all turns of a stretch."""
     first = Loop(lambda _, x, __: (x, (), ()), 2, NOTHING, inputs=(Lane(0, 1),), writes=(slot(0),))
-    clear = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(slot(0),))
+    whole, total = (slot(column)._replace(cold=cold) for column in (0, 1))
+    clear = Loop(lambda *_: ((0.0,), (), ()), 1, NOTHING, writes=(whole,))
     on = slot(None, 0)
     look = Loop(lambda _, __, x: (x, (), ()), 2, NOTHING, reads=(slot(0),), writes=(on,), lists=("some", on))
 
@@ -188,10 +189,10 @@ def listing(n, turns):
         return (y,), (), ()
 
     def follow(backward):
-        return Loop(blend, 2, NOTHING, reads=(slot(0), slot(1)), writes=(slot(1),), follows="some", backward=backward)
+        return Loop(blend, 2, NOTHING, reads=(slot(0), total), writes=(total,), follows="some", backward=backward)
 
-    add = Loop(lambda _, __, x: ((), (3 * x[0],), ()), 2, NOTHING, reads=(slot(0),), adds=(slot(1),), when=slot(0))
-    out = Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(slot(0),), outputs=(Lane(0, 1),))
+    add = Loop(lambda _, __, x: ((), (3 * x[0],), ()), 2, NOTHING, reads=(slot(0),), adds=(total,), when=slot(0))
+    out = Loop(lambda _, __, x: ((), (), x), 2, NOTHING, reads=(whole,), outputs=(Lane(0, 1),))
     at, sums, results = 1 + np.arange(n), 1 + n + np.arange(n) // 7, 1 + n + np.arange(-(-n // 7))
     pairs = np.stack([at, sums], 1)
     stretches = np.stack([np.repeat(at, turns), np.tile(results, n)[: n * turns]], 1)
@@ -209,6 +210,7 @@ def test_lists_and_stretches_give_the_same_bits(n, turns):
     (wanted,) = CompiledProgram(program, "float64")(slots, (width,), tables, constants, (x,))
     own = written_out(program, tables, (n, width), tuple(constants), uneven=True)
     assert Sequenced(own, tables, slots, (30,) * len(tables)).lists == {"some"}
+    assert not Sequenced(listing(n, turns, cold=False)[0], tables, slots, (30,) * len(tables)).lists
     (found,) = OnHost(own, slots, "float64")((width,), constants, [x])
     np.testing.assert_array_equal(found, wanted)
 

@@ -124,12 +124,15 @@ class Sequenced:
     def lists(self) -> frozenset[str]:
         """Lists that a lane makes. Long loops without conditions follow them.
 
-        If the following loops have conditions, masks replace the list.
+        If the following loops have conditions, masks replace the list. If one has no cold slots, it does all turns:
+        a turn that a list names would have to keep its values in memory, not in registers.
         """
         found = set()
         for name in {loop.follows for loop in self.program.loops if loop.follows and loop.when is None}:
             own = [k for k, loop in enumerate(self.program.loops) if self._of_list(loop, name)]
-            made = any(self.program.loops[k].lists is not None for k in own)
+            loops = [self.program.loops[k] for k in own]
+            made = any(loop.lists is not None for loop in loops)
+            made &= all(any(p.cold for p in (*x.reads, *x.writes, *x.adds)) for x in loops if x.follows == name)
             long = any(self.lines[k] * len(self.tables[k]) > self.limits.repeated for k in own)
             if made and long and self.fold is None and all(self._one_text(k) for k in own):
                 found.add(name)
