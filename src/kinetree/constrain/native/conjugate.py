@@ -156,22 +156,28 @@ def update_forces(kind: Kind, dim: int) -> Part:
 
 
 def solve_tree(links: bool, rigid: bool, last: bool) -> list[Part]:
-    """How the tree answers the forces in `sag`: z = A⁻¹ of them, and the accelerations of its rows.
+    """How the tree answers the forces in `sag`: the accelerations of A⁻¹ of them.
 
-    Before the `last` turn only bodies that touch others need their accelerations, so all other rows are left out, but
-    not where there are links. Free joints on which trees hang answer in one turn, but where links ask for the pivots of
-    all rows. `rigid`: some links are loops.
+    Only bodies that touch others get forces, and only their accelerations are asked for. So other rows are left out,
+    but not where there are links. The `last` time x and the accelerations of all rows are computed again, with all
+    forces. Free joints on which trees hang answer in one turn, but where links ask for the pivots of all rows. `rigid`:
+    some links are loops.
     """
 
     def inward(_: tuple, __: tuple, reads: tuple) -> tuple:
         sag, S, pivot = reads
         u = -S.dot(sag)
-        return (u,), (freed_bias(pivot.U, pivot.d_inverse, u, sag),), ()
+        return (u, Force(ZERO3, ZERO3)), (freed_bias(pivot.U, pivot.d_inverse, u, sag),), ()
 
     def outward(_: tuple, __: tuple, reads: tuple) -> tuple:
         above, u, S, pivot = reads
-        z = joint_answer(pivot.U, pivot.d_inverse, u, above)
-        return (z, above + S * z, Force(ZERO3, ZERO3)), (), ()
+        return (above + S * joint_answer(pivot.U, pivot.d_inverse, u, above),), (), ()
+
+    def again(_: tuple, __: tuple, reads: tuple) -> tuple:
+        above, change, u, S, pivot, x = reads
+        new = joint_answer(pivot.U, pivot.d_inverse, pivot.u + u, above)
+        norms, change = step_norms(change, S, pivot, x, new)
+        return (new, above + S * new, change), (norms.change,), ()
 
     joint = (ROW.at(0, "S"), ROW.at(0, "pivot"))
     back = Loop(
@@ -179,28 +185,32 @@ def solve_tree(links: bool, rigid: bool, last: bool) -> list[Part]:
         3,
         NOTHING,
         reads=(REPLY.at(1, "sag"), *joint),
-        writes=(REPLY.at(1, "u"),),
+        writes=REPLY.of(1, "u", "sag"),
         adds=(REPLY.at(2, "sag"),),
         scratch=True,
         follows="" if links else SWEPT,
         backward=not links,
     )
-    out = Loop(
-        outward,
-        3,
-        NOTHING,
-        reads=(REPLY.at(2, "a"), REPLY.at(1, "u"), *joint),
-        writes=(REPLY.at(1, "z"), REPLY.at(1, "a"), REPLY.at(1, "sag")),
-        scratch=True,
-        follows="" if links or last else SWEPT,
-    )
+    reads = (REPLY.at(2, "a"), REPLY.at(1, "u"), *joint)
+    follows = "" if links else SWEPT
+    out = Loop(outward, 3, NOTHING, reads=reads, writes=(REPLY.at(1, "a"),), scratch=True, follows=follows)
+    reads = (*ROW.of(2, "a_new", "change"), REPLY.at(1, "u"), *joint, ROW.at(0, "x"))
+    norm = _changed(total(3, "norms"))
+    end = Loop(again, 4, NOTHING, reads=reads, writes=ROW.of(0, "x_new", "a_new", "change"), adds=(norm,))
 
-    def turns(plan: Plan) -> np.ndarray:
-        return _sweep(plan, links)
+    def ends(plan: Plan) -> np.ndarray:
+        rows = _swept_rows(plan, links)
+        return table(plan.row(rows), plan.reply(rows), plan.up(rows), plan.total(rows))
 
     asks = "wanted" if rigid else ""
-    between = correct_solution(True, asks, _state("closing")) if links else [roots.reply_of_roots()]
-    return [Part(back, lambda plan: turns(plan)[::-1].copy()), *between, Part(out, turns)]
+    corrected = correct_solution(True, asks, _state("closing")) if links else []
+    inwards = [Part(back, lambda plan: _sweep(plan, links)[::-1].copy()), *corrected]
+    if not last:
+        rooted = [] if links else [roots.reply_of_roots()]
+        return [*inwards, *rooted, Part(out, lambda plan: _sweep(plan, links))]
+    rooted = [] if links else [roots.solve_roots(norm=norm)]
+    none = fill(Plan.totals, *map(_changed, totals("norms")))
+    return [*inwards, none, *rooted, Part(end, ends)]
 
 
 def _sweep(plan: Plan, links: bool) -> np.ndarray:
@@ -242,15 +252,6 @@ def _state(field: str) -> Slots:
     return state._replace(offset=state.offset + Conjugate._fields.index(field), tree=NUMBER)
 
 
-def closing() -> Part:
-    """Update x and its accelerations with the forces that were found."""
-
-    def turns(plan: Plan) -> np.ndarray:
-        return table(plan.row(plan.outward_rows), plan.reply(plan.outward_rows))
-
-    return copy(turns, reads=REPLY.of(1, "z", "a"), adds=ROW.of(0, "x_new", "a_new"))
-
-
 def step_norms(change: Motion, S: Motion, pivot: PivotSlots, x: Any, new: Any) -> tuple[Norms, Motion]:
     """The terms of a row in the norms of a step, from the change above it; and the change of its own acceleration."""
     by = new - x
@@ -261,26 +262,6 @@ def step_norms(change: Motion, S: Motion, pivot: PivotSlots, x: Any, new: Any) -
 def _changed(norms: Slots) -> Slots:
     """The norm of the step alone, which is the first of the norms."""
     return norms._replace(tree=NUMBER)
-
-
-def measure_step(links: bool) -> list[Part]:
-    """Find the norm of the step, which the coupling changed after the sweeps."""
-
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        change, S, pivot, x, new = reads
-        norms, change = step_norms(change, S, pivot, x, new)
-        return (change,), (norms.change,), ()
-
-    when = fixed("rest")
-    none = fill(Plan.totals, *map(_changed, totals("norms")), when=when)
-    reads = (ROW.at(0, "change"), *(ROW.at(1, f) for f in ("S", "pivot", "x", "x_new")))
-    norm = _changed(total(2, "norms"))
-    loop = Loop(step, 3, NOTHING, reads=reads, writes=(ROW.at(1, "change"),), adds=(norm,), when=when)
-
-    def turns(plan: Plan) -> np.ndarray:
-        return table(*(f(_swept_rows(plan, links)) for f in (plan.up, plan.row, plan.total)))
-
-    return [none, *([] if links else [roots.measure_roots(when, norm)]), Part(loop, turns)]
 
 
 # -- what to do next --------------------------------------------------------------------------------------------------
@@ -371,6 +352,6 @@ def conjugate_gradients(
     ]
     lacks = [find_residual(k, d) for k, d in kinds]
     again = Again(turn, fixed("coupling").offset, MOST_TURNS)
-    moving = [*(load_tree(k, d, True) for k, d in kinds), *solve_tree(links, rigid, last=True), closing()]
+    moving = [*(load_tree(k, d, True) for k, d in kinds), *solve_tree(links, rigid, last=True)]
     last = Again(moving, _state("closing").offset, 1)
-    return [fill(once, fixed("rest")), *lacks, decide_start(finishes), again, last, *measure_step(links)]
+    return [fill(once, fixed("rest")), *lacks, decide_start(finishes), again, last]

@@ -202,7 +202,7 @@ LIMIT = Memory(D=0.0, ref=0.0)
 
 
 # Of a row: how the tree answers forces on bodies; `on` is 1 if the row moves a body that touches another.
-REPLY = in_banks(Memory(sag=FORCE, u=0.0, z=0.0, a=MOTION, on=0.0))
+REPLY = in_banks(Memory(sag=FORCE, u=0.0, a=MOTION, on=0.0))
 
 
 ACTS = Memory(D=0.0)  # of a point of contact: its stiffness, 0 where it does not act

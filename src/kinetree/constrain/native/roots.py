@@ -96,28 +96,45 @@ def root_load(reads: tuple) -> tuple[ArticulatedInertia, Force]:
     return _resisting(held, axes, numbers[:ROWS]), force - held.bias
 
 
-def solve_roots() -> Part:
-    """The new x of the joint, where the rest of the tree was swept inward, and how its body moves."""
+def solve_roots(norm: Slots | None = None) -> Part:
+    """The new x of the joint, where the rest of the tree was swept inward, and how its body moves.
+
+    With `norm`, the slot of the step's norm, again with the forces in `sag` (conjugate.py).
+    """
+    again = norm is not None
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        axes, x = Mat3(*reads[1], *reads[2], *reads[3]), reads[4 + 2 * ROWS :]
+        axes, x = Mat3(*reads[1], *reads[2], *reads[3]), reads[4 + 2 * ROWS : 4 + 3 * ROWS]
         whole, force = root_load(reads)
+        force = force - reads[-1] if again else force
         a = whole.solve(force)
         change = a - Motion(axes.t_mul(Vec3(*x[:3])), axes.t_mul(Vec3(*x[3:])))
-        new = (*(axes @ a.angular), *(axes @ a.linear))
-        return (*new, a, change), (Norms(change.dot(whole @ change), a.dot(force)),), ()
+        new, size = (*(axes @ a.angular), *(axes @ a.linear)), change.dot(whole @ change)
+        if again:
+            return (*new, a, change, Force(ZERO3, ZERO3)), (size,), ()
+        return (*new, a, change), (Norms(size, a.dot(force)),), ()
 
+    sag = (_last_reply("sag"),) if again else ()
     loop = Loop(
         step,
-        3,
+        4 if again else 3,
         NOTHING,
-        reads=(HELD_BLOCK.at(1, "held"), *axes_of("resistance", "push", "x")),
-        writes=(*rows_apart(0, "x_new", ROWS), *of_body("a_new", "change")),
-        adds=(total(2, "norms"),),
-        scratch=True,
+        reads=(HELD_BLOCK.at(1, "held"), *axes_of("resistance", "push", "x"), *sag),
+        writes=(*rows_apart(0, "x_new", ROWS), *of_body("a_new", "change"), *sag),
+        adds=(total(2, "norms") if norm is None else norm._replace(column=2),),
+        scratch=not again,
     )
 
-    return Part(loop, _held_turns)
+    def turns(plan: Plan) -> np.ndarray:
+        return np.concatenate([_held_turns(plan), table(plan.reply(plan.roots))], 1) if again else _held_turns(plan)
+
+    return Part(loop, turns)
+
+
+def _last_reply(name: str) -> Slots:
+    """A field of the reply of the row that has the body, where column 3 names that of the first row."""
+    own = REPLY.at(3, name)
+    return own._replace(offset=own.offset + (ROWS - 1) * REPLY.size)
 
 
 def _held_turns(plan: Plan) -> np.ndarray:
@@ -129,25 +146,9 @@ def reply_of_roots() -> Part:
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         axes, sag = Mat3(*reads[1], *reads[2], *reads[3]), reads[-1]
-        a = _resisting(reads[0], axes, reads[4:-1]).solve(-sag)
-        return (*(axes @ a.angular), *(axes @ a.linear), a, Force(ZERO3, ZERO3)), (), ()
+        return (_resisting(reads[0], axes, reads[4:-1]).solve(-sag), Force(ZERO3, ZERO3)), (), ()
 
-    own = [REPLY.at(2, name) for name in ("z", "a", "sag")]
-    six = [own[0]._replace(offset=own[0].offset + k * REPLY.size) for k in range(ROWS)]
-    a, sag = (s._replace(offset=s.offset + (ROWS - 1) * REPLY.size) for s in own[1:])
+    a, sag = map(_last_reply, ("a", "sag"))
     reads = (HELD_BLOCK.at(1, "held"), *axes_of("resistance"), sag)
-    loop = Loop(step, 3, NOTHING, reads=reads, writes=(*six, a, sag), scratch=True)
-    return Part(loop, lambda plan: np.concatenate([_held_turns(plan)[:, :2], table(plan.reply(plan.roots))], 1))
-
-
-def measure_roots(when: Slots, norm: Slots) -> Part:
-    """The change of the joint, after coupling changed it, and what that adds to the norm of the step."""
-
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        axes, x, new = Mat3(*reads[1], *reads[2], *reads[3]), reads[4 + ROWS : 4 + 2 * ROWS], reads[4 + 2 * ROWS :]
-        by = tuple(b - a for a, b in zip(x, new, strict=True))
-        change = Motion(axes.t_mul(Vec3(*by[:3])), axes.t_mul(Vec3(*by[3:])))
-        return (change,), (change.dot(_resisting(reads[0], axes, reads[4 : 4 + ROWS]) @ change),), ()
-
-    reads = (HELD_BLOCK.at(1, "held"), *axes_of("resistance", "x", "x_new"))
-    return Part(Loop(step, 3, NOTHING, reads=reads, writes=of_body("change"), adds=(norm,), when=when), _held_turns)
+    loop = Loop(step, 4, NOTHING, reads=reads, writes=(a, sag), scratch=True)
+    return Part(loop, lambda plan: np.concatenate([_held_turns(plan), table(plan.reply(plan.roots))], 1))
