@@ -9,6 +9,7 @@ import pytest
 
 import kinetree as kt
 from kinetree.lanes.cpu import direct
+from kinetree.simulate.native import directly as native
 from kinetree.simulate.native.directly import AT_ONCE
 from tests.constrain.agreement import compiled, ours
 from tests.simulate.test_native_steps import WORLD
@@ -157,6 +158,28 @@ def test_other_types_of_arrays():
     assert isinstance(kt.advance(model, jax.tree.map(jax.numpy.asarray, state)).q, jax.Array)
 
 
+@pytest.mark.parametrize("made", [scene, free])
+def test_every_type_and_size_has_a_builtin(made, monkeypatch):
+    """The types of numbers in any order, few lanes and many; what one builtin refuses the other may take."""
+    model, state, ctrl = made()
+    monkeypatch.setattr(native, "OWN_BUILTIN_MIN_STEPS", 5)
+
+    def single(*given):
+        return jax.tree.map(lambda x: x.astype(np.float32), given)
+
+    alone = single(state, ctrl)
+    alone = alone[0].replace(time=np.float32(0.5)), alone[1]
+    few, many = single(worlds(state, 2), ctrl), single(worlds(state, 5), ctrl)
+    for given in ((state, ctrl), alone, few, (worlds(state, 5), ctrl)):
+        wanted = LONG(model, *given)
+        for _ in range(2):
+            same(no_python(model, *given), wanted)
+    for given in (alone, many, (state, ctrl), (worlds(state, 3), ctrl)):
+        wanted = LONG(model, *given)
+        same(no_python(model, *given), wanted)
+    assert len(vars(model)["_direct_steps"]) == 1
+
+
 def test_arrays_of_no_controls_are_plain():
     model, state, _ = free()
     wanted = LONG(model, state)
@@ -168,7 +191,7 @@ def test_nothing_is_left_behind():
     model, state, ctrl = scene()
     kt.advance(model, state, ctrl)
     bad = state.replace(qd=np.full(model.nv, np.nan))
-    call = vars(model)[AT_ONCE[0]]
+    call = vars(model)[AT_ONCE]
     things = [*vars(state).values(), ctrl, state, *vars(bad).values(), kt.State, np.float64]
     shared = None, np.dtype(float)
     two, push = worlds(state, 2), np.zeros((model.n_bodies, 6))

@@ -9,8 +9,7 @@ import kinetree as kt
 from kinetree.io import Mujoco
 from kinetree.lanes.target import facts
 from kinetree.model.fork import _Process
-from kinetree.simulate.native import stepper_for, way_of_step
-from kinetree.simulate.native.directly import directly
+from kinetree.simulate.native import step_builtin, stepper_for, way_of_step
 from tests.constrain.agreement import compiled, ours
 
 MIN_STATES = facts("cpu").written_out_min_states
@@ -57,10 +56,10 @@ def test_steps_are_those_of_mujoco(integrator):
     assert np.abs(after.q - next_q).max() < 1e-11
     assert np.abs(after.qd - next_qd).max() < 1e-9
     assert np.abs(after.act - next_act).max() < 1e-12
-    plain = directly(model, after, ctrl, None, None, 1, None)  # its arrays are columns of one array
+    plain = step_builtin(model)(after, ctrl)  # its arrays are columns of one array
     assert plain is not None
     np.testing.assert_array_equal(plain.q, kt.advance(model, jax.tree.map(np.array, after), ctrl).q)
-    shared = directly(model, after, ctrl[0], None, None, 1, None)
+    shared = step_builtin(model)(after, ctrl[0])
     assert shared is not None
     np.testing.assert_array_equal(shared.q, kt.advance(model, after, np.tile(ctrl[0], (len(ctrl), 1))).q)
     many = kt.advance(model, state, ctrl, substeps=3)
@@ -77,8 +76,9 @@ def test_plain_calls_without_controls_and_with_forces_are_direct():
     state = kt.initial_state(model, *kt.random_state(model, 0, (5,)))
     f_ext = np.random.default_rng(0).standard_normal((5, model.n_bodies, 6))
     long = kt.advance(model, state), kt.advance(model, state, f_ext=f_ext)  # the first calls go the long way
-    short = directly(model, state, None, None, None, 1, None), directly(model, state, None, f_ext, None, 1, None)
-    one = directly(model, jax.tree.map(lambda x: np.array(x[0]), state), None, f_ext[0], None, 1, None)
+    builtin = step_builtin(model)
+    short = builtin(state), builtin(state, None, f_ext)
+    one = builtin(jax.tree.map(lambda x: np.array(x[0]), state), None, f_ext[0])
     assert one is not None
     for before, after in zip(long, short, strict=True):
         assert after is not None

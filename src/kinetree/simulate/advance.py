@@ -31,7 +31,7 @@ from .drive import Drive, Shaped
 from .forces import Controller
 from .integrators import discrete_step, rk4_step, semi_implicit_step
 from .mujoco_steps import euler_step, implicit_step, implicitfast_step, runge_kutta_step
-from .native import Stepper, at_once, directly, keep_direct, step_solver, stepper_for, way_of_step
+from .native import Stepper, at_once, keep_direct, step_solver, stepper_for, way_of_step
 from .worlds import advance_worlds
 
 Step = Callable[[Model, State, Drive], State]
@@ -183,9 +183,6 @@ def advance(
         The state after the steps. If it is not finite, NumPy arrays raise a ValueError that says why.
     """
     require_state(state)
-    plain = directly(model, state, ctrl, f_ext, dt, substeps, integrator)
-    if plain is not None:
-        return plain
     require_model(model)
     name = step_of(model, integrator)
     require_steps("substeps", substeps)

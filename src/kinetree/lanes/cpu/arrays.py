@@ -33,8 +33,8 @@ def kind_letters(dtype: np.dtype) -> int:
 @once
 def set_base() -> int:
     """The address of NumPy's `PyArray_SetBaseObject`; 0 where arrays or NumPy's floats are not as described here."""
-    number = np.float64(1.5)
-    plain = ctypes.c_double.from_address(id(number) + HEADER).value == number
+    numbers = (np.float64(1.5), ctypes.c_double), (np.float32(1.5), ctypes.c_float)
+    plain = all(kind.from_address(id(x) + HEADER).value == x for x, kind in numbers)
     return _table(SET_BASE)[SET_BASE] or 0 if new_array() and plain else 0
 
 

@@ -20,7 +20,6 @@ from .arrays import HEADER, new_array, set_base
 from .host import MachineCode
 from .interpreter import METH_FASTCALL, Caller, builtin_of, code_of
 
-DOUBLE = np.dtype(np.float64)
 TP_NEW = 65  # a slot of a type
 MAX_INPUTS = 8
 VIEW_FLAGS = arrays.ALIGNED | 0x400  # that can be written to
@@ -28,7 +27,7 @@ SCALAR, COLUMNS, MATRIX = 0, 1, 2  # how many axes an input has in one lane
 
 # Offsets in the record of a builtin on fields. Its inputs follow, then its results.
 KIND, NOTHING, DIRECT, ARRAY_TYPE, DTYPE, NEW, SET_BASE, MAKE, EMPTY, NUMBER_TYPE = range(0, 80, 8)
-MOST, INPUTS, PASSED, MADE, KEPT, WIDTH, LISTS = range(80, 136, 8)
+MOST, INPUTS, PASSED, MADE, KEPT, WIDTH, OTHERS, LISTS = range(80, 144, 8)
 ENTRY = 40  # bytes of an input: name or null, argument, array in its place or null, axes, width
 PART = 24  # bytes of a result: name, first column, width (negative: one number, and no axis)
 
@@ -68,7 +67,7 @@ def _view_text() -> Caller:
     return to
 
 
-def _take_text() -> Caller:
+def _take_text(dtype: np.dtype) -> Caller:
     """`take(record, source, given, count, batch, lanes, held, passed)`: an input as the program's builtin takes it.
 
     `batch` is the number of axes of lanes, 0 or 1. `held` gets the object, `passed` the array for the program. The
@@ -111,9 +110,9 @@ def _take_text() -> Caller:
         same = to.op(f"icmp eq ptr {kind}, {to.load('ptr', '%record', NUMBER_TYPE)}")
         alone = to.op(f"icmp eq i64 {to.op(f'or i64 {axes}, %batch')}, 0")
         to.require(to.op(f"and i1 {same}, {alone}"), otherwise="refuse")  # NumPy's own float, of one lane
-        make(to.at(thing, HEADER), "0", DOUBLE.itemsize)
+        make(to.at(thing, HEADER), "0", dtype.itemsize)
     letters = to.load("i16", to.load("ptr", thing, arrays.DESCRIPTION), arrays.KIND, extra=", align 1")
-    to.require(to.op(f"icmp eq i16 {letters}, {arrays.kind_letters(DOUBLE)}"), otherwise="refuse")
+    to.require(to.op(f"icmp eq i16 {letters}, {arrays.kind_letters(dtype)}"), otherwise="refuse")
     flags = to.op(f"and i32 {to.load('i32', thing, arrays.FLAGS)}, {arrays.ALIGNED}")
     to.require(to.op(f"icmp ne i32 {flags}, 0"), otherwise="refuse")
     ndim = to.op(f"sext i32 {to.load('i32', thing, arrays.NDIM)} to i64")
@@ -126,7 +125,7 @@ def _take_text() -> Caller:
         to.store("i64", to.load("i64", strides), apart)
     between = to.load("i64", apart)
     with to.when(to.op(f"icmp eq i64 {axes}, {SCALAR}")):
-        make(data, between, DOUBLE.itemsize)
+        make(data, between, dtype.itemsize)
     last = to.op(f"sub i64 {ndim}, 1")
     columns, step = (to.load("i64", x, last, "i64") for x in (sizes, strides))
     with to.when(to.op(f"icmp eq i64 {axes}, {COLUMNS}")):
@@ -141,12 +140,12 @@ def _take_text() -> Caller:
     good = to.op(f"icmp eq i64 {to.op(f'mul i64 {rows}, {columns}')}, {width}")
     for fact in (
         f"icmp eq i64 {columns}, 6",
-        f"icmp eq i64 {step}, {DOUBLE.itemsize}",
-        f"icmp eq i64 {row_step}, {6 * DOUBLE.itemsize}",
+        f"icmp eq i64 {step}, {dtype.itemsize}",
+        f"icmp eq i64 {row_step}, {6 * dtype.itemsize}",
     ):
         good = to.op(f"and i1 {good}, {to.op(fact)}")
     to.require(good, otherwise="refuse")
-    make(data, between, DOUBLE.itemsize)
+    make(data, between, dtype.itemsize)
     to.label("make")
     data, between, step = to.load("ptr", start), to.load("i64", gap), to.load("i64", inner)
     single = to.op("icmp eq i64 %batch, 0")
@@ -165,21 +164,21 @@ def _take_text() -> Caller:
     return to
 
 
-def _part_text() -> Caller:
+def _part_text(dtype: np.dtype) -> Caller:
     """`put(record, part, new, whole, batch, lanes)`: set one field of the new object; false on failure."""
     to = Caller("p")
     to.begin("internal i1 @put(ptr %record, ptr %part, ptr %new, ptr %whole, i64 %batch, i64 %lanes)")
     name = to.load("ptr", "%part")
     first, width = (to.load("i64", "%part", at) for at in (8, 16))
-    data = to.at(to.load("ptr", "%whole", arrays.DATA), first, "i64")
-    apart = to.op(f"mul i64 {to.load('i64', '%record', WIDTH)}, {DOUBLE.itemsize}")
+    data = to.at(to.load("ptr", "%whole", arrays.DATA), first, f"i{8 * dtype.itemsize}")
+    apart = to.op(f"mul i64 {to.load('i64', '%record', WIDTH)}, {dtype.itemsize}")
     alone = to.op(f"icmp slt i64 {width}, 0")
     axes = to.op(f"add i64 %batch, {to.op(f'select i1 {alone}, i64 0, i64 1')}")
     single = to.op("icmp eq i64 %batch, 0")
     size, step = (
-        to.op(f"select i1 {single}, i64 {a}, i64 {b}") for a, b in ((width, "%lanes"), (DOUBLE.itemsize, apart))
+        to.op(f"select i1 {single}, i64 {a}, i64 {b}") for a, b in ((width, "%lanes"), (dtype.itemsize, apart))
     )
-    given = f"i32 {to.op(f'trunc i64 {axes} to i32')}, i64 {size}, i64 {step}, i64 {width}, i64 {DOUBLE.itemsize}"
+    given = f"i32 {to.op(f'trunc i64 {axes} to i32')}, i64 {size}, i64 {step}, i64 {width}, i64 {dtype.itemsize}"
     made = to.op(f"call ptr @view(ptr %record, {given}, ptr {data})")
     with to.when(to.op(f"icmp eq ptr {made}, null")):
         to.give("i1 false")
@@ -267,19 +266,24 @@ def _fields_text() -> Caller:
         thing = to.load("ptr", "%held", k, "ptr")
         with to.when(to.op(f"icmp ne ptr {thing}, null")):
             to.call("Py_DecRef", f"ptr {thing}")
-    to.end(f"ptr {to.load('ptr', '%result')}")
+    result, others = to.load("ptr", "%result"), to.load("ptr", record, OTHERS)
+    refused = to.op(f"icmp eq ptr {result}, {nothing}")
+    with to.when(to.op(f"and i1 {refused}, {to.op(f'icmp ne ptr {others}, null')}")):
+        to.call("Py_DecRef", f"ptr {nothing}")
+        to.give(f"ptr {to.call('PyObject_Vectorcall', f'ptr {others}', 'ptr %given', 'i64 %count', 'ptr null')}")
+    to.end(f"ptr {result}")
     return to
 
 
-def _text() -> str:
-    texts = _view_text(), _take_text(), _part_text(), _fields_text()
+def _text(dtype: np.dtype) -> str:
+    texts = _view_text(), _take_text(dtype), _part_text(dtype), _fields_text()
     return module_of(*map(str, texts))
 
 
 @once
-def _code() -> MachineCode | None:
+def _code(dtype: np.dtype) -> MachineCode | None:
     """The machine code of such builtins; None if there can be none."""
-    return code_of("fields", _text) if new_array() and set_base() else None
+    return code_of("fields", lambda: _text(dtype)) if new_array() and set_base() else None
 
 
 def _make_of(kind: type) -> int:
@@ -292,26 +296,30 @@ def _make_of(kind: type) -> int:
 
 def over_fields(
     call: Any,
+    dtype: np.dtype,
     kind: type,
     inputs: Sequence[Input],
     parts: Sequence[ResultField],
     kept: Sequence[str],
     width: int,
     most: int,
+    others: Any = None,
 ) -> Any:
     """A builtin on an object of a type and on arguments, which returns such an object; None if there is none.
 
     `call` is the builtin of a program. It takes the inputs that are `passed`, which come first; the first is a field
     with an axis of numbers. The output has `width` numbers. `parts` are fields of the result that are columns of the
-    output, and `kept` are fields that the result takes from the object. `most` is the largest number of lanes.
+    output, and `kept` are fields that the result takes from the object. `most` is the largest number of lanes. `others`
+    is another such builtin, if any, which gets the calls that this one refuses.
     """
-    code, make = _code(), _make_of(kind)
+    code, make = _code(dtype), _make_of(kind)
     if code is None or not make or len(inputs) > MAX_INPUTS:
         return None
     sizes = len(inputs), sum(x.passed for x in inputs), len(parts), len(kept), width
-    objects = kind, None, call, np.ndarray, DOUBLE
+    objects = kind, None, call, np.ndarray, dtype, dtype.type, others
     empty: tuple[()] = ()
-    numbers = [*map(id, objects), new_array(), set_base(), make, id(empty), id(np.float64), most, *sizes]
+    numbers = [*map(id, objects[:5]), new_array(), set_base(), make, id(empty), id(dtype.type), most, *sizes]
+    numbers.append(0 if others is None else id(others))
     for x in inputs:
         numbers += [0 if x.name is None else id(x.name), x.argument, 0 if x.absent is None else id(x.absent)]
         numbers += [x.axes, x.width]
