@@ -13,7 +13,7 @@ SLIDER = """<mujoco><worldbody><geom type="plane" size="0 0 1"/><body><joint typ
   <geom size="0.1"/></body></worldbody></mujoco>"""
 TENDONS = """<mujoco><default><geom type="capsule" size=".02" fromto="0 0 0 .3 0 .1"/></default><worldbody>
 <body pos="0 0 1"><joint name="a" axis="0 1 0"/><geom/><site name="s" pos=".1 0 .05"/>
-  <body pos=".3 0 0"><joint name="b" axis="0 .2 1"/><geom/><site name="t" pos=".1 .05 0"/></body></body>
+  <body pos=".3 0 0"><joint name="b" axis="0 .2 1" ref="40"/><geom/><site name="t" pos=".1 .05 0"/></body></body>
 <body pos="0 1 1"><joint name="c" type="ball"/><geom/><site name="u" pos="0 .1 .1"/></body></worldbody><tendon>
 <fixed name="f" armature=".05" range="-.1 .1"><joint joint="a" coef="1"/><joint joint="b" coef="-2"/></fixed>
 <spatial name="g" armature="2"><site site="s"/><site site="t"/></spatial>

@@ -1,4 +1,4 @@
-"""Inverse weights: accelerations from unit forces at the neutral configuration. They scale the regularisation.
+"""Inverse weights: accelerations from unit forces where a file starts. They scale the regularisation.
 
 As MuJoCo defines them (`dof_invweight0`, `body_invweight0`): the diagonal of M⁻¹, averaged over the three axes of a
 ball and of each half of a free joint; and of J M⁻¹ Jᵀ at the body's centre of mass, averaged over three axes each. A
@@ -18,7 +18,7 @@ from kinetree.dynamics.algorithms.compliance import COMPLIANCE, OMEGA, Complianc
 from kinetree.dynamics.recursion import zeros
 from kinetree.dynamics.schedules.run import run
 from kinetree.dynamics.tendons.lengths import tendon_jacobian, tendons_of
-from kinetree.model import Model, neutral
+from kinetree.model import Model, home
 from kinetree.model.arguments import evaluate, is_traced
 from kinetree.model.world import InverseWeights
 from kinetree.spatial import Force, Vec3
@@ -45,7 +45,7 @@ def inverse_weights(model: Model) -> InverseWeights:
 
 def _compute(model: Model) -> InverseWeights:
     free = model.weightless
-    q, nv, n = neutral(model), model.nv, model.n_bodies
+    q, nv, n = home(model), model.nv, model.n_bodies
     traced = any(isinstance(x, jax.Array) for x in jax.tree.leaves((model.rows, model.inertia)))
     xp = jnp if traced else np
     if not nv:

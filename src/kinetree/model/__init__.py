@@ -2,7 +2,7 @@
 
 from . import pytree  # noqa: F401 - makes models known to JAX
 from .actuators import Actuator, Actuators, Crank, Muscle
-from .configuration import difference, integrate, neutral, random_state
+from .configuration import difference, home, integrate, neutral, random_state
 from .coupling import Coupling, coupled
 from .errors import ModelError
 from .generate import auto_tree, chain_pieces
@@ -64,6 +64,7 @@ __all__ = [
     "chain_pieces",
     "coupled",
     "difference",
+    "home",
     "integrate",
     "neutral",
     "place",

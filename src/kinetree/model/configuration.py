@@ -99,6 +99,12 @@ def neutral(model: Model) -> np.ndarray:
     return whole.copy() if model.coupling is None else whole[model.coupling.kept_q]
 
 
+def home(model: Model) -> np.ndarray:
+    """(nq,): the configuration that a model's file starts from (MuJoCo's qpos0), or the neutral one."""
+    start = np.zeros(0) if model.stepping is None else model.stepping.keyframes.start
+    return start if start.size == model.nq and model.nq else neutral(model)
+
+
 @coupled("state")
 def random_state(
     model: Model, key: jax.Array | int, batch: int | tuple[int, ...] = (), *, within_limits: bool = False

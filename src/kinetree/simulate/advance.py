@@ -19,7 +19,7 @@ from kinetree.constrain.moving import jvp_of_moving
 from kinetree.dynamics.positive import require_solution
 from kinetree.dynamics.schedules.choose import note
 from kinetree.dynamics.schedules.whole import use_operands
-from kinetree.model import DEFAULT_STEPPING, Model, State, neutral, require_state
+from kinetree.model import DEFAULT_STEPPING, Model, State, home, require_state
 from kinetree.model.arguments import evaluate, evaluate_for, is_traced, require_shapes
 from kinetree.model.fork import require_xla
 from kinetree.model.required import is_number, require_function, require_model, require_seconds, require_steps, sizes_of
@@ -325,9 +325,7 @@ def initial_state(
     if keyframe is not None:
         base = model.keyframe(keyframe)
     else:
-        start = (model.stepping or DEFAULT_STEPPING).keyframes.start
-        home = start if start.size == model.nq and model.nq else neutral(model)
-        base = State(home, np.zeros(model.nv), np.zeros(model.na), np.zeros(()), np.zeros(model.nv))
+        base = State(home(model), np.zeros(model.nv), np.zeros(model.na), np.zeros(()), np.zeros(model.nv))
     own = next((x for x in (q, qd) if isinstance(x, jax.Array | np.ndarray)), None)
     dtype = own.dtype if own is not None and jnp.issubdtype(own.dtype, jnp.floating) else np.dtype(float)
 
