@@ -233,3 +233,19 @@ def test_what_a_repeat_forbids():
         Program("odd", (again,), 1, 1, reversible=True)
     with pytest.raises(ValueError, match="tables must name"):
         Program("odd", again.body, 1, 1, reversible=True)
+
+
+def test_turns_may_have_a_special_loop():
+    """The other loop here has another result, so that it is seen where it ran."""
+    begin = loop(lambda x: (x, x, x), inputs=(0,), writes=(0, 1, 2))
+    named = Slots(0, 0, ONE)
+    special = Loop(lambda _, __, x: ((5 * x[0],), (), ()), 2, NOTHING, reads=(named,), writes=(named,))
+    twice = replace(special, step=lambda _, __, x: ((2 * x[0],), (), ()), special=(1, special))
+    end = loop(lambda *x: x, reads=(0, 1, 2), outputs=(0, 1, 2))
+    own = Program("test_special", (begin, twice, end), 1, 1)
+    x, none = RNG.normal(size=(9, 1)), np.zeros((1, 0), np.int32)
+    tables, constants = (none, table([0, 1, 2, 0], [0, 1, 0, 1]), none), (none + 0.0, np.zeros((4, 0)), none + 0.0)
+    for lanes in (9, 1):
+        given = 3, (3,), tables, constants, (x[:lanes],)
+        np.testing.assert_array_equal(CompiledProgram(own, x.dtype)(*given)[0], x[:lanes] * [10, 5, 2])
+        np.testing.assert_array_equal(interpret(own, *given)[0], x[:lanes] * [4, 2, 2])

@@ -71,13 +71,13 @@ def find_touching_bodies(kinds: list[Kind]) -> list[Part]:
     carried = Loop(lambda known, *_: ((known,), (), ()), 1, NUMBER, writes=(on(0),))
     work = Loop(
         look,
-        5,
+        6,
         NOTHING,
         reads=(on(1), on(2), on(3)),
         writes=(on(3), works),
         lists=(WORKS, works),
         when=on(1),
-        skips=4,
+        skips=5,
     )
     blocks = Loop(lambda _, __, x: (x, (), ()), 4, NOTHING, reads=(on(3),), writes=(works,), lists=(BLOCKS, works))
     return [

@@ -21,6 +21,16 @@ def _entry(column: int, r: int, c: int) -> Slots:
     return CELL.at(column, "k")._replace(offset=WIDTH * r + c, tree=NUMBER)
 
 
+LOWER = [(r, c) for r in range(WIDTH) for c in range(r + 1)]  # entries of a block on the diagonal that are in use
+LOW = len(LOWER)
+
+
+def _lower(k: tuple) -> tuple:
+    """A block, row by row, from its entries below the diagonal and on it."""
+    own = dict(zip(LOWER, k, strict=True))
+    return tuple(own.get((r, c)) for r in range(WIDTH) for c in range(WIDTH))
+
+
 def _less(x: Any, a: Any, b: Any) -> Any:
     """x − aᵀ b."""
     for one, two in zip(a, b, strict=True):
@@ -40,11 +50,17 @@ def _factors(k: tuple) -> tuple[list[list[Any]], list[Any]]:
     return L, inverse
 
 
-def _solved(L: list[list[Any]], inverse: Any, x: tuple) -> tuple:
-    """The block's inverse times a vector."""
+def _forward(L: list[list[Any]], x: tuple) -> list[Any]:
+    """L⁻¹ x."""
     y: list[Any] = []
     for i in range(WIDTH):
         y.append(_less(x[i], L[i], y))
+    return y
+
+
+def _solved(L: list[list[Any]], inverse: Any, x: tuple) -> tuple:
+    """The block's inverse times a vector."""
+    y = _forward(L, x)
     for i in reversed(range(WIDTH)):
         y[i] = _less(y[i] * inverse[i], [L[r][i] for r in range(i + 1, WIDTH)], y[i + 1 :])
     return tuple(y)
@@ -74,13 +90,25 @@ def factored() -> list[Part]:
         rows = [one[WIDTH * r : WIDTH * (r + 1)] for r in range(WIDTH)]
         return tuple(t - dot(rows[r], answers[c]) for t, (r, c) in zip(target, order, strict=True)), (), ()
 
+    def eliminate_here(_: tuple, __: tuple, reads: tuple) -> tuple:
+        pivot, one, target = _lower(reads[:LOW]), reads[LOW], reads[LOW + 1 :]
+        L, inverse = _factors(pivot)
+        half = [_forward(L, one[WIDTH * r : WIDTH * (r + 1)]) for r in range(WIDTH)]
+        scaled = [[a * b for a, b in zip(y, inverse, strict=True)] for y in half]
+        return tuple(t - dot(half[r], scaled[c]) for t, (r, c) in zip(target, LOWER, strict=True)), (), ()
+
     def factor(_: tuple, __: tuple, reads: tuple) -> tuple:
         L, inverse = _factors(reads[0])
         return (tuple(x for row in L for x in row), tuple(inverse)), (), ()
 
     target = tuple(_entry(3, r, c) for r, c in order)
     reads = (*(CELL.at(k, "k")._replace(apart=True) for k in range(3)), *target)
-    eliminated = Loop(eliminate, 4, NOTHING, reads=reads, writes=target, scratch=True, follows=WORKS)
+    here = tuple(_entry(3, r, c) for r, c in LOWER)
+    own = (*(_entry(0, r, c)._replace(apart=True) for r, c in LOWER), reads[1], *here)
+    special = Loop(eliminate_here, 5, NOTHING, reads=own, writes=here)
+    eliminated = Loop(
+        eliminate, 5, NOTHING, reads=reads, writes=target, scratch=True, follows=WORKS, special=(4, special)
+    )
     done = Loop(factor, 2, NOTHING, reads=(CELL.at(0, "k"),), writes=_factor_slots(1), scratch=True)
     return [
         Part(eliminated, lambda plan: joined_of(plan).eliminations("cells")),

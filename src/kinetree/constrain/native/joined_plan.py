@@ -167,15 +167,16 @@ class Joined:
     def eliminations(self, of: str) -> np.ndarray:
         """Each row is an elimination: the pivot k, blocks (i, k) and (j, k), and the block (i, j) that they change.
 
-        `of`: "cells" gives the blocks, "flags" their flags. A turn needs two flags: those of (i, k) and (j, k).
+        `of`: "cells" gives the blocks, "flags" their flags. A turn needs two flags: those of (i, k) and (j, k). Last
+        comes 1 if i and j are the same.
         """
         found = []
         for k, below in enumerate(self._below):
             for a, i in enumerate(below):
                 for j in below[: a + 1]:
                     cells = (k, k), (i, k), (j, k), (i, j)
-                    found.append([(self._cell if of == "cells" else self._filled)[c] for c in cells])
-        return np.array(found, np.int32).reshape(-1, 4)
+                    found.append([*((self._cell if of == "cells" else self._filled)[c] for c in cells), i == j])
+        return np.array(found, np.int32).reshape(-1, 5)
 
     def below(self) -> np.ndarray:
         """Blocks below the diagonal: each with the solutions of its column's and its row's group, and its flag."""

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 from ..llvm.alone import Room
+from ..llvm.emit import trace
 from ..llvm.kernel import LoopWriter
-from ..program.program import Program, Slots
+from ..program.program import Loop, Program, Slots
 from .ahead import TURNS, Step, split
 from .alike import side_by_side
 from .interleaved import Place, interleaved, places
@@ -112,8 +113,22 @@ class BlockWriter(LoopWriter):
         if loop.alike > 1 and self.to.width == 1:
             side_by_side(self, loop, given)
             return
-        step, sines = (self.jaxprs[k], []) if self.sines is None else self.sines
+        own = (self.jaxprs[k], []) if self.sines is None else self.sines
+        if loop.special is None:
+            self._in_order(loop, *own, given)
+            return
+        to, (column, other) = self.to, loop.special
+        names = [to.new_label(name) for name in ("special", "plain", "either")]
+        to.branch(to.op(f"icmp ne i64 {self.columns[column]}, 0"), *names[:2])
+        for name, one, step in zip(names, (other, loop), (trace(other, to.dtype), own[0]), strict=False):
+            to.label(name)
+            to.begin_block()
+            self._in_order(one, step, [], given)
+            to.go(names[2])
+        to.label(names[2])
+        to.begin_block()
 
+    def _in_order(self, loop: Loop, step: Any, sines: list[str], given: list[Any]) -> None:
         def numbers(groups: tuple[Slots, ...]) -> list[str]:
             return [number for slots in groups for number in self.slots_of(slots)]
 

@@ -104,6 +104,9 @@ class Loop:
     Column `skips` says how many of the next turns have the same condition: if no lane does a turn, those are left out.
     No turn changes its own condition, and only a CPU uses this.
 
+    `special`, a column and another loop, is for turns whose entry in that column is not 0: the other loop has the same
+    columns, and does them in less time. It has no constants, inputs or outputs, and only a CPU uses it.
+
     A loop with a `pool` has more constants than its turns name: further rows after those of the turns. Its step gets
     (constants, pool), where the pool is one long array of all constants, and reads from it at run time. Each lane runs
     the step by itself, so it may have loops and arrays of its own (alone.py).
@@ -129,6 +132,7 @@ class Loop:
     backward: bool = False
     pool: bool = False
     skips: int | None = None
+    special: "tuple[int, Loop] | None" = None
     alike: int = 1
 
     @property
