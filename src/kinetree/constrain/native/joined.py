@@ -69,16 +69,8 @@ def find_touching_bodies(kinds: list[Kind]) -> list[Part]:
     units = tuple(Motion(Vec3(*u[:3]), Vec3(*u[3:])) for u in np.eye(WIDTH).tolist())
     screws = (SCREW.at(k, "S") for k in range(WIDTH))
     carried = Loop(lambda known, *_: ((known,), (), ()), 1, NUMBER, writes=(on(0),))
-    work = Loop(
-        look,
-        6,
-        NOTHING,
-        reads=(on(1), on(2), on(3)),
-        writes=(on(3), works),
-        lists=(WORKS, works),
-        when=on(1),
-        skips=5,
-    )
+    reads, writes = (on(0), on(1), on(2)), (on(2), works)
+    work = Loop(look, 4, NOTHING, reads=reads, writes=writes, lists=(WORKS, works), when=on(0), skips=3)
     blocks = Loop(lambda _, __, x: (x, (), ()), 4, NOTHING, reads=(on(3),), writes=(works,), lists=(BLOCKS, works))
     return [
         fill(lambda plan: table(*joined_of(plan).directions), *screws, values=units),
@@ -91,7 +83,7 @@ def find_touching_bodies(kinds: list[Kind]) -> list[Part]:
         ),
         list_touching(PAIRS, lambda plan: joined_of(plan).every_join()),
         list_touching(ROOTS, lambda plan: joined_of(plan).between_roots()),
-        list_touching(ENTRIES, lambda plan: joined_of(plan).couplings(plan.row)[0]),
+        list_touching(ENTRIES, lambda plan: joined_of(plan).couplings(plan.row)[0], skips=1),
         fill(
             lambda plan: with_skips(joined_of(plan).touching(), 0),
             on(1),
@@ -101,13 +93,16 @@ def find_touching_bodies(kinds: list[Kind]) -> list[Part]:
             columns=3,
             skips=2,
         ),
-        Part(work, lambda plan: with_skips(joined_of(plan).eliminations("flags"), 1)),
+        Part(work, lambda plan: with_skips(joined_of(plan).eliminations("flags")[:, 1:4], 0)),
         Part(blocks, lambda plan: joined_of(plan).below()),
     ]
 
 
-def list_touching(name: str, turns: Callable[[Plan], np.ndarray]) -> Part:
-    """List the turns whose pair of bodies touches. Column 1 of the table has the flags of pairs."""
+def list_touching(name: str, turns: Callable[[Plan], np.ndarray], skips: int | None = None) -> Part:
+    """List the turns whose pair of bodies touches. Column 1 of the table has the flags of pairs.
+
+    With `skips`, a pair has several turns, and if it does not touch, they are left out.
+    """
     flag, works = (TOUCHES.at(0, "on"),), fixed("product")
     return copy(
         lambda plan: with_skips(turns(plan)[:, 1:2], 0),
@@ -115,7 +110,7 @@ def list_touching(name: str, turns: Callable[[Plan], np.ndarray]) -> Part:
         writes=(works,),
         when=flag[0],
         columns=2,
-        skips=1,
+        skips=skips,
         lists=(name, works),
     )
 
