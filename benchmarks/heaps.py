@@ -24,6 +24,7 @@ WORLDS, BEFORE, STEPS, THEIRS = 128, 150, 8, 32  # worlds, steps before, steps o
 PUSH, SPEED = 0.3, 0.1  # of the ranges of controls; m/s and rad/s
 EXACT = {"tolerance": 1e-15, "iterations": 300, "ls_tolerance": 1e-10, "ls_iterations": 300}
 FLOOR = "_floor"  # ending of names of robots without contact between moving bodies
+TIMES = "_x"  # before the number of robots, the ending of names of several of them, one above the other
 
 
 def heap(shapes: list[str], count: int = 9) -> str:
@@ -57,10 +58,23 @@ SCENES = {
 ROBOTS = ("humanoid", "humanoid_floor", "ant", "half_cheetah", "walker2d", "hopper")
 
 
+def pile(name: str, count: int) -> str:
+    """Several robots of a kind."""
+    path = str(robot_file(name))
+    whole = mujoco.MjSpec.from_file(path)
+    for k in range(1, count):
+        place = whole.worldbody.add_frame(pos=[0.15 * (k % 2), 0.1 * (k % 3), 0.5 * k])
+        place.attach_body(mujoco.MjSpec.from_file(path).worldbody.first_body(), f"{k}_", "")
+    whole.compile()
+    return whole.to_xml()
+
+
 def loaded(name: str) -> tuple[kt.Model, Any]:
-    """A scene, a robot, or a file, ours and MuJoCo's."""
-    if name in SCENES:
-        return kt.load(SCENES[name]), mujoco.MjModel.from_xml_string(SCENES[name])
+    """A scene, a robot, several of a kind, or a file, ours and MuJoCo's."""
+    robot, _, count = name.rpartition(TIMES)
+    if name in SCENES or count.isdigit():
+        text = SCENES[name] if name in SCENES else pile(robot, int(count))
+        return kt.load(text), mujoco.MjModel.from_xml_string(text)
     path = robot_file(name.removesuffix(FLOOR))
     model, m = kt.load(path), mujoco.MjModel.from_xml_path(str(path))
     if name.endswith(FLOOR):
@@ -133,7 +147,9 @@ def in_turns(rounds: int, *functions: Callable[[], float]) -> list[float]:
 def main() -> None:
     """Run, and print a line for each scene."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=[*SCENES, *ROBOTS], help=f"{', '.join([*SCENES, *ROBOTS])}, files")
+    parser.add_argument(
+        "names", nargs="*", default=[*SCENES, *ROBOTS], help=f"{', '.join([*SCENES, *ROBOTS])}, humanoid_x3, files"
+    )
     parser.add_argument("--rounds", type=int, default=12)
     options = parser.parse_args()
     kt.set_threads(1)
