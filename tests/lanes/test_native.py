@@ -127,6 +127,18 @@ def test_an_unknown_primitive_falls_back_to_xla():
     np.testing.assert_allclose(np.asarray(result)[:, 0], [0.5723649429247001, 0.6931471805599453], rtol=1e-14)
 
 
+def test_xla_bodies_keep_64_bits_in_the_mode_of_32(monkeypatch):
+    """Where native code can not serve: the bodies make new arrays, which 32-bit mode would make narrow."""
+    arm = kt.auto_tree(3, 1, 0.3)
+    q = jnp.linspace(-1.0, 1.0, 6).reshape(2, 3)
+    wanted = kt.gravity_force(arm, np.asarray(q))
+    monkeypatch.setenv("KINETREE_NATIVE", "0")
+    with jax.enable_x64(False):
+        found = jax.jit(lambda q: kt.gravity_force(arm, q))(q)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
 @pytest.mark.parametrize("lanes", [1, 3, 8, 9, 100, 1000])
 def test_every_number_of_lanes(lanes):
     model = kt.auto_tree(5, 2, 0.3)

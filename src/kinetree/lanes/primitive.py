@@ -32,7 +32,7 @@ from .program.derivative import adjoint_program, backward_memory, tangent_progra
 from .program.own_constants import own_table, with_own_constants
 from .program.program import Program
 from .program.woven import Woven
-from .target import Target, compiled, define_eager, lower
+from .target import Target, compiled, define_eager, lower, lowered
 from .transposed import linear_primitive
 
 
@@ -85,7 +85,7 @@ def _on_all_devices(*arguments: Any, bound: Bound) -> list:
 
 
 RUN = _make("lanes", _run_abstract)
-mlir.register_lowering(RUN, mlir.lower_fun(_on_all_devices, multiple_results=True))
+mlir.register_lowering(RUN, lowered(_on_all_devices))
 
 
 def _as_lanes(x: Any, axis: int | None, size: int) -> Any:

@@ -12,8 +12,11 @@ from functools import lru_cache, partial
 from typing import Any
 
 import jax
+import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
+
+from kinetree._arrays import in_bits_of
 
 from . import tuning
 from .ffi import native_enabled
@@ -97,6 +100,21 @@ def compiled(program: Any, dtype: str) -> Any:
     return None if target is None or target.compiled is None else target.compiled(program, dtype)
 
 
+def lowered(run: Callable) -> Callable:
+    """The lowering of a function with several results, traced in the bits of its numbers.
+
+    In JAX's 32-bit mode a program may hold float64 arrays, too, and XLA's bodies make new arrays of their type.
+    """
+    rule = mlir.lower_fun(run, multiple_results=True)
+
+    def lower(ctx: Any, *arguments: Any, **params: Any) -> Any:
+        wide = any(x.dtype == np.float64 for x in (*ctx.avals_in, *ctx.avals_out))
+        with in_bits_of(np.dtype(np.float64 if wide else np.float32)):
+            return rule(ctx, *arguments, **params)
+
+    return lower
+
+
 def lower(
     primitive: Primitive,
     by_xla: Callable,
@@ -121,7 +139,7 @@ def lower(
         return run
 
     def rule(run: Callable) -> Callable:
-        return lambda ctx, *a, **params: mlir.lower_fun(prepared(ctx, run), multiple_results=True)(ctx, *a, **params)
+        return lambda ctx, *a, **params: lowered(prepared(ctx, run))(ctx, *a, **params)
 
     mlir.register_lowering(primitive, rule(by_xla))
     for platform in PLATFORMS:

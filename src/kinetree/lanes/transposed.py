@@ -16,7 +16,7 @@ from jax.interpreters import ad, batching, mlir
 from kinetree._varying import SharedPrimitive
 
 from .partition import knows_devices
-from .target import define_eager
+from .target import define_eager, lowered
 
 
 def linear_primitive(
@@ -85,7 +85,7 @@ def linear_primitive(
 
     define_eager(primitive) if batched is None else primitive.def_impl(run)
     primitive.def_abstract_eval(abstract)
-    mlir.register_lowering(primitive, mlir.lower_fun(run, multiple_results=True))
+    mlir.register_lowering(primitive, lowered(run))
     knows_devices(primitive)
     ad.primitive_transposes[primitive] = transposed
     ad.primitive_jvps[primitive] = moved
