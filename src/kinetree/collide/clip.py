@@ -33,7 +33,6 @@ class Points(NamedTuple):
 
 class _Polygon(NamedTuple):
     points: Vec3  # of arrays
-    start: Any  # where its corners begin in them
     count: Any
     turned: Any  # the number, in the arrays, of the corner that counts as the first
 
@@ -41,7 +40,7 @@ class _Polygon(NamedTuple):
         """Corner k."""
         k = k + self.turned
         k = jnp.where(k < self.count, k, k - self.count)
-        return Vec3(*(get(x, self.start + k) for x in self.points))
+        return Vec3(*(get(x, k) for x in self.points))
 
 
 def _put(points: Vec3, k: Any, p: Vec3) -> Vec3:
@@ -72,53 +71,60 @@ def _ball(p: _Polygon, zero: Scalar) -> tuple[Vec3, Scalar]:
 def clipped(sides: _Polygon, normal: Vec3, polygon: _Polygon, width: int, margin: Scalar) -> _Polygon:
     """The part of a polygon within the sides of another, which goes around against its normal, and not high above it.
 
-    The arrays of the polygon have room for twice `width` corners and two more: it moves from one half to the other and
-    back. A side that all corners are within only makes the next corner the first.
+    The arrays of the polygon have room for `width` corners and one more. Corners stay where they are, or are made anew
+    in other arrays, and copied. A side that all corners are within only makes the next corner the first.
     """
     middle, radius = _ball(polygon, jnp.zeros_like(margin))
+    spare = Vec3(*(room(width + 1, margin) for _ in range(3)))
 
-    def by_side(e: Any, p: _Polygon) -> _Polygon:
+    def by_side(e: Any, state: tuple[_Polygon, Vec3]) -> tuple[_Polygon, Vec3]:
+        p, spare = state
         corner = sides.at(e)
         inward = _unit((sides.at(_after(e, sides.count)) - corner).cross(normal))
         cuts = (middle - corner).dot(inward) <= radius
 
-        def cut(p: _Polygon) -> _Polygon:
-            other = width + 1 - p.start
+        def cut(state: tuple[_Polygon, Vec3]) -> tuple[_Polygon, Vec3]:
+            p, spare = state
+            after = _after(p.turned, p.count)
 
             def look(k: Any, state: tuple) -> tuple:
-                points, made, here, height = state
-                there = p._replace(points=points).at(_after(k, p.count))
+                spare, made, here, height, turned = state
+                there = Vec3(*(get(x, k) for x in p.points))
                 next_height = (there - corner).dot(inward)
                 stays = next_height > -SLACK
                 fall = height - next_height
                 share = height / jnp.where(fall != 0, fall, 1.0)
                 crosses = ((height > -SLACK) != stays) & (fall != 0) & (share >= 0) & (share <= 1)
                 crossing = here + (there - here) * share
+                turned = jnp.where(k == after, made, turned)
                 for point, flag in ((crossing, crosses), (there, stays)):  # a point that does not count is overwritten
-                    points = _put(points, other + jnp.minimum(made, width), point)
+                    spare = _put(spare, jnp.minimum(made, width), point)
                     made = made + jnp.where(flag, 1, 0)
-                return points, made, there, next_height
+                return spare, made, there, next_height, turned
 
             none = jnp.zeros_like(p.count)
-            first = p.at(none)
-            points, made, _, _ = counted(p.count, look, (p.points, none, first, (first - corner).dot(inward)))
-            return _Polygon(points, other, jnp.minimum(made, width), none)
+            last = Vec3(*(get(x, jnp.maximum(p.count - 1, 0)) for x in p.points))
+            begin = spare, none, last, (last - corner).dot(inward), none
+            spare, made, _, _, turned = counted(p.count, look, begin)
+            made = jnp.minimum(made, width)
+            points = counted(made, lambda k, points: _put(points, k, Vec3(*(get(x, k) for x in spare))), p.points)
+            return _Polygon(points, made, jnp.where(turned < made, turned, 0)), spare
 
-        return once(cuts, cut, p._replace(turned=jnp.where(cuts, p.turned, _after(p.turned, p.count))))
+        kept = p._replace(turned=jnp.where(cuts, p.turned, _after(p.turned, p.count)))
+        return once(cuts, cut, (kept, spare))
 
-    p = counted(sides.count, by_side, polygon)
+    p, spare = counted(sides.count, by_side, (polygon, spare))
     origin = sides.at(jnp.zeros_like(p.count))
-    other = width + 1 - p.start
 
     def keep(k: Any, state: tuple[Vec3, Any]) -> tuple[Vec3, Any]:
         points, made = state
-        corner = p._replace(points=points).at(k)
+        corner = p.at(k)
         below = (corner - origin).dot(normal) <= margin
-        return _put(points, other + made, corner), made + jnp.where(below, 1, 0)
+        return _put(points, made, corner), made + jnp.where(below, 1, 0)
 
     none = jnp.zeros_like(p.count)
-    points, made = counted(p.count, keep, (p.points, none))
-    return _Polygon(points, other, made, none)
+    points, made = counted(p.count, keep, (spare, none))
+    return _Polygon(points, made, none)
 
 
 class _Quad(NamedTuple):
@@ -219,14 +225,14 @@ def _copied(to: _Polygon, f: Feature, face: Any, wanted: Any) -> _Polygon:
     """The corners of a face of a shape, put into a polygon if `wanted`."""
     ring, count = f.ring(face)
     count = jnp.where(wanted, jnp.minimum(count, f.width), 0)
-    points = counted(count, lambda k, points: _put(points, to.start + k, f.corner(ring, k)), to.points)
+    points = counted(count, lambda k, points: _put(points, k, f.corner(ring, k)), to.points)
     return to._replace(points=points, count=jnp.where(wanted, count, to.count))
 
 
 def _line(to: _Polygon, f: Feature, edge: Any, wanted: Any) -> _Polygon:
     def both(points: Vec3) -> Vec3:
         for k, p in enumerate(f.edge(edge)):
-            points = _put(points, to.start + k, p)
+            points = _put(points, jnp.full_like(to.count, k), p)
         return points
 
     return to._replace(points=once(wanted, both, to.points), count=jnp.where(wanted, 2, to.count))
@@ -265,9 +271,9 @@ def several_points(f1: Feature, f2: Feature, margin: Scalar) -> Points:
         return Vec3(*(room(count, margin) for _ in range(3)))
 
     # The second face, or an edge of it, is clipped by the first face; an edge of the first by the second face.
-    sides = _Polygon(corners(max(f1.width, f2.width)), zero, zero, zero)
+    sides = _Polygon(corners(max(f1.width, f2.width)), zero, zero)
     sides = _copied(_copied(sides, f1, i1, meets & ~edge1), f2, i2, edge1)
-    given = _Polygon(corners(2 * width + 2), zero, zero, zero)
+    given = _Polygon(corners(width + 1), zero, zero)
     given = _line(_line(_copied(given, f2, i2, face_face), f1, line1, edge1), f2, line2, edge2)
     up = where(edge1, n2, n1)
     found = clipped(sides, up, given, width, margin)

@@ -1,11 +1,12 @@
 """Any two convex shapes: distance by GJK if their cores are apart, depth by EPA if they overlap.
 
 MuJoCo does the same and stops within 1e-6 (ccd_tolerance); we go on to about 1e-10. For hulls, boxes, capsules and
-spheres both are exact. Where a face of one lies against the other there are several points (clip.py). Gradients see
-the points as fixed to their shapes and the normal as constant: the gradient of the distance is exact, that of the
-position leaves out how the points slide. Most pairs are far apart: only those whose bounding spheres meet are searched,
-and only those that overlap, or touch, go on. A lane by itself skips what it does not need; in XLA the lanes that need
-something are put side by side (compact.py).
+spheres both are exact. Where a flat part of a cylinder or a box touches, nothing is searched (flats.py). Where a face
+of one lies against the other there are several points (clip.py). Gradients see the points as fixed to their shapes and
+the normal as constant: the gradient of the distance is exact, that of the position leaves out how the points slide.
+Most pairs are far apart: only those whose bounding spheres meet are searched, and only those that overlap, or touch, go
+on. A lane by itself skips what it does not need; in XLA the lanes that need something are put side by side
+(compact.py).
 """
 
 from collections.abc import Callable
@@ -19,13 +20,18 @@ from kinetree.spatial import Scalar, Vec3
 
 from .clip import POINTS, Points, several_points
 from .compact import compacted
+from .descent import Lowest
 from .epa import CYLINDER_TOLERANCE, TOLERANCE, Penetration, Support, penetration
+from .flats import Certain, Seeker, touching_flats
 from .gjk import Nearest, nearest_points
+from .hull import NOBODY
 from .pool import CornerSearch
 from .shapes import Contact, Geom, contact, frame_of, unit, where
 from .solids import UNIT_BOX, chosen_corner, farthest_corner, feature, search_of
 from .support import bounding_radius, core_box, core_radius, support
 
+FLAT_TOLERANCE = 1e-6  # metres; enough where faces decide where shapes touch. MuJoCo's for all shapes
+NEARLY_FLAT = 0.9975  # cosine of a direction and the normal of such a face (from FACE_ALIGNED on an end counts as flat)
 FACES = ("cylinder", "box", "mesh")  # kinds with flat faces or straight lines, which may touch in several points
 LEAST_OVERLAP = 1e-15  # m: less is no contact in MuJoCo, so one shape may stand exactly on another
 Kinds = tuple[str, str]
@@ -86,6 +92,21 @@ def _ends(kinds: Kinds, a: Geom, b: Geom) -> Support:
     return Support(any_of, chosen)
 
 
+def _sides(kinds: Kinds, a: Geom, b: Geom) -> tuple[Seeker, Seeker]:
+    """Both shapes, with what finds the farthest point of each."""
+
+    def side(kind: str, geom: Geom) -> Seeker:
+        search = search_of(kind, geom)
+
+        def farthest(d: Vec3) -> Vec3:
+            number = farthest_corner(kind, search, geom.rotation.t_mul(d)).number
+            return support(kind, geom, d, number if search is None else search.corner(number))
+
+        return Seeker(kind, geom, farthest)
+
+    return side(kinds[0], a), side(kinds[1], b)
+
+
 def _near(kinds: Kinds, a: Geom, b: Geom, reach: Scalar) -> Any:
     """True if balls around two shapes meet."""
     away = b.position - a.position
@@ -97,13 +118,18 @@ def _apart(kinds: Kinds, a: Geom, b: Geom, reach: Scalar) -> Nearest:
     """The nearest points of two cores."""
     ends = _ends(kinds, a, b).any_of
     far = reach + core_radius(kinds[0], a) + core_radius(kinds[1], b)
-    return nearest_points(lambda d: ends(d)[:2], _between(kinds, a, b), far)
+    round_ = set(kinds) <= {"sphere", "ellipsoid"}
+    return nearest_points(lambda d: ends(d)[:2], _between(kinds, a, b), far, "ellipsoid" in kinds, round_)
 
 
-def _deep(kinds: Kinds, a: Geom, b: Geom) -> Penetration:
-    """The shortest way out of two cores that overlap."""
+def _deep(kinds: Kinds, a: Geom, b: Geom, flat: Vec3 | None = None) -> Penetration:
+    """The shortest way out of two cores that overlap; roughly, if it is nearly along the normal of faces that touch."""
     ends = _ends(kinds, a, b)
-    tolerance = CYLINDER_TOLERANCE if "cylinder" in kinds else TOLERANCE
+    fine = CYLINDER_TOLERANCE if "cylinder" in kinds else TOLERANCE
+
+    def tolerance(normal: Vec3) -> Any:
+        return fine if flat is None else jnp.where(normal.dot(flat) > NEARLY_FLAT, FLAT_TOLERANCE, fine)
+
     return penetration(ends, _between(kinds, a, b), tolerance, smooth="ellipsoid" in kinds)
 
 
@@ -130,9 +156,11 @@ def _touch(kinds: Kinds, a: Geom, b: Geom, reach: Scalar, near: Any, apart: Near
 
 
 def _flat(kinds: Kinds, a: Geom, b: Geom, normal: Vec3, corners: Any, overlap: Any, reach: Scalar) -> Points:
-    """Points of faces that lie against each other."""
+    """Points of faces that lie against each other. Where the corners of a shape are NOBODY, its farthest one counts."""
     there = _ends(kinds, a, b)(normal)[2]
-    three = tuple(where(overlap, c, there) for c in corners)
+    three = tuple(
+        tuple(jnp.where(overlap & (c != NOBODY), c, t) for c, t in zip(pair, there, strict=True)) for pair in corners
+    )
     f1 = feature(kinds[0], a, tuple(c[0] for c in three), normal, overlap)
     f2 = feature(kinds[1], b, tuple(c[1] for c in three), -normal, overlap)
     return several_points(f1, f2, jnp.maximum(reach, 0.0))
@@ -147,16 +175,24 @@ def _alone(kinds: Kinds, a: Geom, b: Geom, reach: Scalar, count: int) -> tuple[A
     zero = jnp.zeros_like(reach)
     nowhere, number = Vec3(zero, zero, zero), zero.astype(jnp.int32)
     near = _near(kinds, a, b, reach)
-    apart = once(near, lambda _: _apart(kinds, a, b, reach), Nearest(nowhere, nowhere, zero > 0))
     nothing = Penetration(nowhere, zero, nowhere, nowhere, ((number, number),) * 3)
-    deep = once(near & apart.overlap, lambda _: _deep(kinds, a, b), nothing)
+    searched, known = near, Certain(Lowest(nowhere, zero, nowhere, nowhere), nothing.corners, zero > 0, nowhere)
+    if {"cylinder", "box"} & set(kinds):
+        far = reach + core_radius(kinds[0], a) + core_radius(kinds[1], b)
+        known = once(near, lambda _: touching_flats(*_sides(kinds, a, b), far, count == 1), known)
+        searched = near & ~known.certain
+    apart = once(searched, lambda _: _apart(kinds, a, b, reach), Nearest(nowhere, nowhere, known.certain))
+    overlap = searched & apart.overlap
+    deep = once(overlap, lambda _: _deep(kinds, a, b, known.flat), nothing)
+    deep = where(known.certain, Penetration(*known.found, known.corners), deep)
     found = _touch(kinds, a, b, reach, near, apart, deep)
     one = _single(found, count)
     if count == 1:
         return found.touches, one
 
     def flat(_: Points) -> Points:
-        some = _flat(kinds, a, b, found.normal, deep.corners, apart.overlap, reach)
+        overlaps = overlap | (known.certain & (known.found.depth > 0))
+        some = _flat(kinds, a, b, found.normal, deep.corners, overlaps, reach)
         cut = some._replace(first=some.first[:count], second=some.second[:count])
         return where(some.count > 0, cut, one)
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from kinetree.lanes.program.alone import counted, get, once, put, room, while_loop
 from kinetree.spatial import Scalar, Vec3
 
+from .descent import Lowest, descended
 from .shapes import unit, where
 
 MAX_GROWTH = 60  # corners added; MuJoCo's default is 35 iterations
@@ -23,9 +24,6 @@ RIM = 2 * VERTICES  # edges between faces that a new corner sees and those that 
 TOLERANCE = 1e-10  # metres; the depth is exact to this if growth ends by itself
 CYLINDER_TOLERANCE = 1e-13  # the same for cylinders, whose normals are known to the root of it
 ROUGH = 1e-5  # metres; from here on descent finds the depth of smooth shapes
-MAX_DESCENT = 60  # steps; most take 15 to 30
-FLAT_ENOUGH = 64  # of rounding error of the farthest difference: descent ends where the gradient is smaller
-LEVEL = 1e-9  # metres; where the gradient is smaller, descent has arrived
 BULGE = 1e-7  # metres between a face and the body beyond it; above this the body counts as round
 SEEN = 1e-14  # metres; a corner sees a face if it is higher above it
 # Metres. Boxes are as wide both ways, and XLA may compute a comparison twice, with other rounding, for x and for y.
@@ -231,7 +229,7 @@ class _Growth(NamedTuple):
     fine: Any  # True if growth goes on to the end; else it ends where the depth is known roughly
 
 
-def penetration(support: Support, along: Vec3, tolerance: float = TOLERANCE, smooth: bool = False) -> Penetration:
+def penetration(support: Support, along: Vec3, tolerance: Callable[[Vec3], Any], smooth: bool = False) -> Penetration:
     """`along` is any direction.
 
     Of all normals tried, the one of least depth is the answer. Growth also ends where rounding would tear the
@@ -254,7 +252,7 @@ def penetration(support: Support, along: Vec3, tolerance: float = TOLERANCE, smo
         found = _deepest(p, face, a, b)
         best = where((found.depth < best.depth) & (offset < jnp.inf), found, best)
         gap = found.depth - offset
-        goes_on = (gap > tolerance) & (offset < jnp.inf) & (p.n_corners < VERTICES - 1)
+        goes_on = (gap > tolerance(found.normal)) & (offset < jnp.inf) & (p.n_corners < VERTICES - 1)
         if smooth:
             goes_on = goes_on & (s.fine | (gap > ROUGH))
 
@@ -270,9 +268,10 @@ def penetration(support: Support, along: Vec3, tolerance: float = TOLERANCE, smo
 
     def descend(state: tuple[_Growth, Any]) -> tuple[_Growth, Any]:
         s = grown(state[0])
-        best, arrived = _descended(support, s.best)
+        *rough, corners = s.best
+        best, arrived = descended(lambda d: support.any_of(d)[:2], Lowest(*rough), float("inf"))
         yes = arrived == arrived
-        return s._replace(best=best, goes_on=yes, fine=yes), arrived | s.fine
+        return s._replace(best=Penetration(*best, corners), goes_on=yes, fine=yes), arrived | s.fine
 
     p = _first_polytope(support, along)
     zero = jnp.zeros_like(p.n_faces)
@@ -282,40 +281,3 @@ def penetration(support: Support, along: Vec3, tolerance: float = TOLERANCE, smo
     if not smooth:
         return grown(start).best
     return while_loop(lambda s: ~s[1], descend, (start, zero != zero))[0].best
-
-
-def _descended(support: Support, found: Penetration) -> tuple[Penetration, Any]:
-    """The depth at its least near a normal, by descent; True if it got there.
-
-    The depth along a unit vector n is n · w, with w the farthest difference, and its gradient the part of w that is
-    orthogonal to n. Steps are those of Barzilai and Borwein (1988). Where the gradient vanishes the normal is kept that
-    has the least; else that of the least depth.
-    """
-
-    def slope(n: Vec3) -> tuple[Vec3, Vec3, Vec3]:
-        a, b, _ = support(n)
-        return a, b, (a - b) - n * n.dot(a - b)
-
-    def step(state: tuple) -> tuple:
-        k, n, gradient, rate, lowest, flattest, least = state
-        moved, _ = unit(n - gradient * rate)
-        a, b, after = slope(moved)
-        depth = moved.dot(a - b)
-        middle = (a + b) * 0.5
-        ends = middle + moved * (depth / 2), middle - moved * (depth / 2)
-        here, steep = Penetration(moved, depth, *ends, found.corners), after.dot(after)
-        lowest = where(depth < lowest.depth, here, lowest)
-        flattest, least = where(steep < least, (here, steep), (flattest, least))
-        change, turned = moved - n, after - gradient
-        along, size = change.dot(turned), change.dot(change)
-        rate = jnp.where(along > 0, size / jnp.where(along > 0, along, 1.0), rate)
-        return k + 1, moved, after, rate, lowest, flattest, least
-
-    a, b, gradient = slope(found.normal)
-    far = (a - b).dot(a - b)
-    rate, small = 0.1 / jnp.maximum(jnp.sqrt(far), 1e-12), (FLAT_ENOUGH * float(jnp.finfo(far.dtype).eps)) ** 2 * far
-    start = jnp.zeros_like(found.corners[0][0]), found.normal, gradient, rate, found, found, gradient.dot(gradient)
-    end = while_loop(lambda s: (s[0] < MAX_DESCENT) & (s[-1] > small), step, start)
-    lowest, flattest, least = end[-3:]
-    arrived = (least <= LEVEL * LEVEL) & (flattest.depth <= lowest.depth + TOLERANCE)
-    return where(arrived, flattest, lowest), arrived

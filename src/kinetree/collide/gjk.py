@@ -6,7 +6,6 @@ as the others were not nearer before: a face counts if the point of its plane ne
 weight, and the nearest of those is the answer.
 """
 
-from collections.abc import Callable
 from functools import reduce
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -16,9 +15,11 @@ import jax.numpy as jnp
 from kinetree.lanes.program.alone import once, while_loop
 from kinetree.spatial import Scalar, Vec3
 
+from .descent import Ends, Lowest, descended
 from .shapes import where
 
 MAX_ITERATIONS = 60  # Corners of hulls need about ten; smooth shapes gain a factor of a few for each.
+ROUGH = 1e-3  # part of the squared distance; from here on descent finds that of smooth shapes
 FARTHEST = 1e15  # metres; more than the distance of any two points
 FACES = [(0, *f) for k in range(4) for f in combinations((1, 2, 3), k)]  # of four corners, those with the first
 
@@ -39,6 +40,7 @@ class _Simplex(NamedTuple):
     overlap: Any
     done: Any
     turns: Any
+    fine: Any  # True if the search goes on to the end; else it ends where the distance is known roughly
 
 
 class _Best(NamedTuple):
@@ -100,11 +102,12 @@ def _nearest_face(w: list[Vec3], present: list[Any]) -> tuple[_Best, Any]:
     return best, inside
 
 
-def nearest_points(support: Callable[[Vec3], tuple[Vec3, Vec3]], along: Vec3, reach: Scalar) -> Nearest:
+def nearest_points(support: Ends, along: Vec3, reach: Scalar, smooth: bool = False, round_: bool = False) -> Nearest:
     """`support(direction)` gives the farthest points of the first shape along a direction and of the second against it.
 
     `along` is the direction to begin with. The search ends where it is certain that the distance is larger than
-    `reach`; the points returned are then some that are so far apart.
+    `reach`; the points returned are then some that are so far apart. `smooth`: the shapes may be smooth where they are
+    nearest. Then the search goes on from a rough distance only if descent from there does not arrive.
     """
     tiny = float(jnp.finfo(jnp.result_type(reach)).eps)
     zero = jnp.zeros_like(along.x)
@@ -117,7 +120,8 @@ def nearest_points(support: Callable[[Vec3], tuple[Vec3, Vec3]], along: Vec3, re
         a, b = support(direction)
         apart = direction.dot(b - a)  # A plane between the shapes keeps them so far apart.
         beyond = apart > reach
-        finished = (s.distance2 - length * apart <= 4 * tiny * s.distance2) | beyond
+        close = jnp.where(s.fine, 4 * tiny, ROUGH) if smooth else 4 * tiny
+        finished = (s.distance2 - length * apart <= close * s.distance2) | beyond
 
         def moved(s: _Simplex) -> _Simplex:
             least = reduce(jnp.minimum, s.weights)
@@ -133,7 +137,7 @@ def nearest_points(support: Callable[[Vec3], tuple[Vec3, Vec3]], along: Vec3, re
             best, inside = _nearest_face([p - q for p, q in zip(first, second, strict=True)], present)
             overlap = inside | (best.squared <= (100 * tiny) ** 2)
             over = overlap | (s.turns >= MAX_ITERATIONS)
-            new = _Simplex(first, second, best.weights, best.squared, overlap, over, s.turns + 1)
+            new = _Simplex(first, second, best.weights, best.squared, overlap, over, s.turns + 1, s.fine)
             return where(best.squared < s.distance2, new, s._replace(done=~s.done))
 
         first, second = ((where(beyond, p, q[0]), *q[1:]) for p, q in ((a, s.first), (b, s.second)))
@@ -142,6 +146,41 @@ def nearest_points(support: Callable[[Vec3], tuple[Vec3, Vec3]], along: Vec3, re
 
     nowhere = (Vec3(zero, zero, zero),) * 4
     far = jnp.full_like(zero, FARTHEST * FARTHEST)
-    begin = _Simplex(nowhere, nowhere, (zero,) * 4, far, zero > 0, zero > 0, zero.astype(jnp.int32))
-    s = while_loop(lambda s: ~s.done, turn, begin)
-    return Nearest(_combined(s.weights, s.first), _combined(s.weights, s.second), s.overlap)
+    begin = _Simplex(nowhere, nowhere, (zero,) * 4, far, zero > 0, zero > 0, zero.astype(jnp.int32), zero != 0)
+
+    def search(s: _Simplex) -> _Simplex:
+        return while_loop(lambda s: ~s.done, turn, s)
+
+    def points(s: _Simplex) -> Nearest:
+        return Nearest(_combined(s.weights, s.first), _combined(s.weights, s.second), s.overlap)
+
+    if not smooth:
+        return points(search(begin))
+
+    def descend(state: tuple[_Simplex, Nearest, Any]) -> tuple[_Simplex, Nearest, Any]:
+        s = search(state[0])
+        found = points(s)
+        gap = found.second - found.first
+        squared = gap.dot(gap)
+        near = ~s.overlap & ~s.fine & (squared > 0) & (squared * (1 - 2 * ROUGH) <= reach * reach)
+        length = jnp.sqrt(jnp.where(squared > 0, squared, 1.0))
+        normal = gap * (1 / length)
+        if round_:  # The first time there is no search.
+            first = s.turns == 0
+            near, normal = near | first, where(first, along, normal)
+
+        def polished(state: tuple[Nearest, Any]) -> tuple[Nearest, Any]:
+            start = Lowest(normal, jnp.full_like(zero, jnp.inf), found.first, found.second)
+            best, arrived = descended(support, start, reach)
+            arrived = arrived & (best.depth < 0)  # Shapes that are apart are nowhere farther apart; others may be.
+            return where(arrived, Nearest(best.first, best.second, s.overlap), state[0]), ~arrived
+
+        found, again = once(near, polished, (found, zero != zero))
+        yes = again == again
+        return s._replace(done=yes & ~again, fine=yes), found, again
+
+    return while_loop(
+        lambda s: s[2],
+        descend,
+        (begin._replace(done=zero == zero if round_ else begin.done), points(begin), zero == zero),
+    )[1]

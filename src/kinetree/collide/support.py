@@ -1,7 +1,8 @@
 """The point of a convex shape that is farthest along a direction.
 
 A sphere counts as its centre and a capsule as its segment, each with a radius around it: what is computed for these
-cores is exact, and the radius is added afterwards.
+cores is exact, and the radius is added afterwards. So does an ellipsoid: the ball of its least radius of curvature
+rolls within it everywhere (Blaschke 1916), so it is a smaller convex core and that ball.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from kinetree._arrays import library
 from kinetree.spatial import Scalar, Vec3
 
 from .pool import Corners
-from .shapes import MIN_VALUE, Geom, unit, where
+from .shapes import MIN_VALUE, Geom, ratio, unit, where
 
 Support = Callable[[Geom, Vec3, Any], Vec3]  # of a direction and the farthest corner, in the shape's own frame
 
@@ -35,7 +36,13 @@ def _capsule(geom: Geom, d: Vec3, corner: Any) -> Vec3:
 def _ellipsoid(geom: Geom, d: Vec3, corner: Any) -> Vec3:
     size = geom.size
     on_sphere, _ = unit(Vec3(d.x * size.x, d.y * size.y, d.z * size.z))
-    return Vec3(on_sphere.x * size.x, on_sphere.y * size.y, on_sphere.z * size.z)
+    return Vec3(*(c * s for c, s in zip(on_sphere, size, strict=True))) - d * _least_curved(size)
+
+
+def _least_curved(size: Vec3) -> Scalar:
+    """The least radius of curvature of an ellipsoid."""
+    least, most = (reduce(f, size) for f in (jnp.minimum, jnp.maximum))
+    return least * ratio(least, most)
 
 
 def _cylinder(geom: Geom, d: Vec3, corner: Any) -> Vec3:
@@ -74,6 +81,8 @@ SUPPORTS: dict[str, Support] = {
 
 def core_radius(kind: str, geom: Geom) -> Scalar:
     """How far the surface is from the core."""
+    if kind == "ellipsoid":
+        return _least_curved(geom.size)
     return geom.size.x if kind in ("sphere", "capsule") else jnp.zeros_like(geom.size.x)
 
 
@@ -86,6 +95,7 @@ def core_box(kind: str, geom: Geom) -> tuple[Vec3, Vec3]:
         "sphere": Vec3(zero, zero, zero),
         "capsule": Vec3(zero, zero, size.y),
         "cylinder": Vec3(size.x, size.x, size.y),
+        "ellipsoid": Vec3(*(s - core_radius(kind, geom) for s in size)),
     }
     return Vec3(zero, zero, zero), half.get(kind, size)
 
@@ -112,7 +122,7 @@ def radius_of_size(kind: str, size: Vec3) -> Scalar:
 
 
 def support(kind: str, geom: Geom, direction: Vec3, corner: Any) -> Vec3:
-    """The farthest point of a shape's core along a world direction, in the world. One lane at a time.
+    """The farthest point of a shape's core along a unit vector of the world, in the world. One lane at a time.
 
     Of a mesh it is a corner that is known.
     """

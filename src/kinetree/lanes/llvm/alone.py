@@ -117,6 +117,13 @@ def read_row(to: Any, room: Room, index: str, count: int) -> list[str]:
 
 def write(to: Any, room: Room, index: str, value: str) -> None:
     """Write a number at each lane's own place."""
+    if index in to.trips:  # Lanes are side by side.
+        wide, align = to.vector(room.kind), to.width * to.bits // 8
+        name = f"@llvm.masked.store.{_suffix(to, room).split('.')[0]}.p0"
+        to.declare(f"void {name}({wide}, ptr, i32, {to.truth})")
+        place = to.at(room.base, to.trips[index], wide)
+        to.do(f"call void {name}({wide} {value}, ptr {place}, i32 {align}, {_mask(to)})")
+        return
     place, wide = _place(to, room, index), to.vector(room.kind)
     if to.width == 1:
         to.do(f"store {wide} {value}, {room.space} {place}")
