@@ -161,6 +161,22 @@ def test_derivatives_and_vmap_without_jit(small):
         np.testing.assert_allclose(x, y, rtol=1e-11)
 
 
+def test_users_may_forbid_that_ranks_are_promoted(small):
+    """JAX's setting is for the code of users; numbers of models have one axis, and states have more."""
+    model, q, qd = small
+    coupled = kt.auto_tree(4, 1, 0.3).couple({"joint_2": ("joint_0", 0.5, 0.1)})
+    with jax.numpy_rank_promotion("raise"):
+        jax.eval_shape(lambda q, qd: kt.passive_force(model, q, qd), q, qd)
+        jax.eval_shape(lambda q, qd: kt.step(model, q, qd, 0.1, integrator="rk4"), q, qd)
+        jax.eval_shape(lambda q: kt.center_of_mass(coupled, q), q)
+
+
+def test_numbers_in_the_other_byte_order_beside_jax_arrays(small):
+    model, q, qd = small
+    found = kt.inverse_dynamics(model, jnp.asarray(q, jnp.float32), qd.astype(">f4"), qd.astype("f4"))
+    np.testing.assert_allclose(found, kt.inverse_dynamics(model, q, qd, qd), rtol=1e-4, atol=1e-4)
+
+
 def test_nothing_keeps_traced_arrays(small):
     """A rule of derivatives lives as long as the equation that JAX made of it; traced arrays must not."""
     model, q, qd = small

@@ -21,7 +21,10 @@ def as_array(name: str, value: Any, form: str = "") -> Any:
     if isinstance(value, jax.Array):
         return value
     try:
-        return np.asarray(value)
+        found = np.asarray(value)
+        return (
+            found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("="))
+        )  # JAX knows no other order
     except ValueError:
         raise ValueError(f"{name} must be an array{form}: rows of this list differ in length") from None
     except Exception as error:  # of the value's own conversion, such as that of a tensor on another device
@@ -69,6 +72,12 @@ def in_bits_of(dtype: Any) -> AbstractContextManager[Any]:
     """A context in which JAX computes in 64 bits, if the type has 64 bits."""
     narrow = dtype == np.float64 and not jax.config.jax_enable_x64  # type: ignore[attr-defined]
     return jax.enable_x64(True) if narrow else nullcontext()
+
+
+def any_rank() -> AbstractContextManager[Any]:
+    """A context in which arrays with fewer axes broadcast, whatever users told JAX to do with their own."""
+    allowed = jax.config.jax_numpy_rank_promotion == "allow"  # type: ignore[attr-defined]
+    return nullcontext() if allowed else jax.numpy_rank_promotion("allow")
 
 
 def there(x: T | None) -> T:

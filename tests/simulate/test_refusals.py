@@ -374,6 +374,10 @@ STRUNG = PULLED.replace(
 
 def test_no_states_of_tendons_that_pull_and_of_calls_that_are_kept():
     model, none = kt.load(STRUNG), np.zeros((0, 1))
+    pulled = kt.load("""<mujoco><worldbody><site name="a" pos="1 0 0"/><body><joint/><geom size="0.1"/><site name="b"/>
+      </body></worldbody><tendon><spatial name="t"><site site="a"/><site site="b"/></spatial></tendon>
+      <actuator><motor tendon="t"/></actuator></mujoco>""")
+    assert kt.actuator_force(pulled, none, none, none).shape == (0, 1)
     assert kt.constrained_inverse_dynamics(model, none, none, none).shape == (0, 1)
     start, forces = kt.initial_state(model), np.zeros((model.n_bodies, 6))
     kt.advance(model, start, np.zeros(1), forces)  # which makes the direct way known

@@ -161,7 +161,8 @@ def _on_tendons(model: Model, at: ActuatorColumns, gear: Any, q: Any, moment: An
     found = stretched(model, q)
     tendon, ratio = at.tendon[which], gear[which, 0]
     own = jnp.moveaxis(found.moment, -1, 0)[:, tendon] * ratio[:, None]
-    batch, most = max(len(own), len(moment)), min(own.shape[2], at.width)  # the rest of a moment's places is not used
+    (batch,) = np.broadcast_shapes(own.shape[:1], moment.shape[:1])
+    most = min(own.shape[2], at.width)  # the rest of a moment's places is not used
     moment = jnp.broadcast_to(moment, (batch, *moment.shape[1:])).at[:, which, :most].set(own[:, :, :most])
     return moment, length.at[:, which].set(found.length.T[:, tendon] * ratio)
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from kinetree._arrays import as_array, in_bits_of, require_real
+from kinetree._arrays import any_rank, as_array, in_bits_of, require_real
 from kinetree._varying import varying_alike
 
 from .fork import require_xla, without_xla, xla_is_lost
@@ -108,7 +108,7 @@ def _run(compute: Callable[[Any], Any], dtype: Any, batch: tuple[int, ...], from
     """`compute` in a type, in the settings of JAX that it needs."""
     # only `jit` turns NumPy arrays into JAX's
     by_jit = jax.disable_jit(False) if from_numpy and jax.config.jax_disable_jit else nullcontext()  # type: ignore
-    with by_jit, _whole_products(dtype):
+    with by_jit, any_rank(), _whole_products(dtype):
         try:
             return in_type(dtype, compute, from_numpy)
         except jax.errors.JaxRuntimeError as error:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree._arrays import as_array, in_bits_of, require_real
+from kinetree._arrays import any_rank, as_array, in_bits_of, require_real
 from kinetree._unknown import did_you_mean
 
 from .checks import frozen
@@ -215,7 +215,7 @@ def coupled(result: str) -> Callable[[F], F]:
             if coupling is None:
                 return function(model, *args, **kwargs)
             bound = parameters.bind(model, *args, **kwargs)
-            with in_bits_of(_float64_of_jax(bound.arguments.values())):
+            with in_bits_of(_float64_of_jax(bound.arguments.values())), any_rank():
                 for name, value in bound.arguments.items():
                     if name in WIDEN and value is not None:
                         bound.arguments[name] = WIDEN[name](coupling, value)
