@@ -180,11 +180,12 @@ WITH_FORCES = (*WITH_FORCES, kt.forward_dynamics_derivatives, lambda m, q, v, x,
 @pytest.mark.cpu
 @pytest.mark.parametrize("make", [MODELS["dampers"], lambda: free_base(), MODELS["coupled hinges"]])
 def test_forces_on_bodies_need_no_xla(make, monkeypatch):
-    """One state and a batch have the bits of the ordinary path; other shapes still go there."""
+    """One state and a batch have the bits of the ordinary path."""
     model = make()
     given = *states(model), np.random.default_rng(5).standard_normal((9, model.n_bodies, 6))
-    # A broadcast axis is what no builtin takes.
-    wanted = [call(model, *(x[None] for x in given[:3]), given[3]) for call in WITH_FORCES]
+    q, v, x, f = (y[None] for y in given)
+    wanted = [call.__wrapped__(model, q, v, x, f) for call in WITH_FORCES[:-1]]
+    wanted.append(kt.bias_force.__wrapped__(model, q, v, f))
     monkeypatch.setattr(_Process, "lost_xla", True)
     for call, expected in zip(WITH_FORCES, wanted, strict=True):
         batch, one = call(model, *given), call(model, *(x[2] for x in given))
@@ -322,6 +323,43 @@ def test_the_way_of_a_torque_is_short():
     assert (
         len(files_entered(lambda: kt.inverse_dynamics(model, x, x, x, schedule="lanes"))) > 6
     )  # It is really watched.
+
+
+OTHER_FORMS = {  # of q, v, x: what no builtin takes as it is
+    "two axes": lambda q, v, x: (q.reshape(3, 3, -1), v.reshape(3, 3, -1), x.reshape(3, 3, -1)),
+    "one q": lambda q, v, x: (q[0], v, x),
+    "one q with an axis": lambda q, v, x: (q[:1], v, x),
+    "one velocity for each row": lambda q, v, x: (q.reshape(3, 3, -1), v[:3], x[:3, None]),
+    "types": lambda q, v, x: (q.astype(np.float32), v, x),
+    "whole numbers": lambda q, v, x: (q, np.ones_like(v, dtype=int), x),
+    "lists": lambda q, v, x: (q[0].tolist(), v[0].tolist(), x[0]),
+}
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("form", OTHER_FORMS)
+def test_other_forms_of_arrays_are_made_plain(form):
+    """They have the bits of plain arrays, and take two files of Python."""
+    model = MODELS["mixed"]()
+    given = OTHER_FORMS[form](*states(model))
+    forces = np.random.default_rng(5).standard_normal((*np.shape(given[2])[:-1], model.n_bodies, 6))
+    calls = {name: call for name, call in CALLS.items() if name != "impulse_response"}
+    calls["f_ext"] = lambda m, q, v, x: kt.inverse_dynamics(m, q, v, x, forces)
+    plain = [np.asarray(x, float) for x in given]
+    axes = np.broadcast_shapes(*(x.shape[:-1] for x in plain))
+    for name, call in calls.items():
+        found = call(model, *given)
+        flat = [np.broadcast_to(x, (*axes, x.shape[-1])).reshape(-1, x.shape[-1]).copy() for x in plain]
+        whole = np.broadcast_to(forces, (*axes, *forces.shape[-2:])).reshape(-1, *forces.shape[-2:])
+        wanted = kt.inverse_dynamics(model, *flat, whole) if name == "f_ext" else call(model, *flat)
+        assert type(found) is type(wanted), name
+        for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+            if a.dtype == b.dtype:  # a lone q of float32 gives results of float32
+                np.testing.assert_array_equal(np.broadcast_to(a, (*axes, *b.shape[1:])).reshape(b.shape), b, name)
+    seen = files_entered(lambda: kt.inverse_dynamics(model, *given))
+    assert seen == {"<front of inverse_dynamics>", "/dynamics/directly.py", "/model/arguments.py"} - (
+        {"/model/arguments.py"} if form == "lists" else set()
+    )
 
 
 def test_the_name_of_the_usual_method_goes_the_same_way():

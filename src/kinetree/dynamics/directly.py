@@ -10,7 +10,8 @@ as long as the recursion of a small robot.
 """
 
 import math
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, TypeVar
@@ -21,7 +22,7 @@ import numpy as np
 from kinetree.lanes.cpu.front import before
 from kinetree.lanes.target import facts
 from kinetree.model import Model
-from kinetree.model.arguments import is_known
+from kinetree.model.arguments import is_known, made_plain
 from kinetree.model.required import require_model
 
 from .schedules.choose import Call, choose
@@ -31,7 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Builtin = Callable[..., Any]  # arrays -> result, or None
 
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
-PLAIN_ARRAYS = {np.ndarray}  # the types of arrays that a builtin takes
+PLAIN_ARRAYS, NUMBERS = {np.ndarray}, {float, int}  # the types of arrays that a builtin takes, and of Python's numbers
 MAX_KEPT_CALLS = 1024  # builtins of one function and model: one for each body, frame and dtype
 
 
@@ -72,29 +73,40 @@ def directly(
                 _keep(model, function, about, calls[about])
             return calls[about]
 
-        def other(model: Any, given: tuple, about: tuple) -> Any:
-            """The result if the builtin for float64 refuses: for float32, and for arrays with gaps."""
-            if set(map(type, given)) != PLAIN_ARRAYS:
-                return None
-            dtype = given[0].dtype
-            if dtype is not SINGLE and (dtype is not DOUBLE or all(x.flags.c_contiguous for x in given)):
-                return None
+        def bound(model: Any, dtype: np.dtype, given: tuple, about: tuple) -> Builtin:
             try:
-                call = getattr(model, places[dtype], _NONE).get(about) or bind(model, dtype, given, about)
+                return getattr(model, places[dtype], _NONE).get(about) or bind(model, dtype, given, about)
             except TypeError:  # A fact that can not be hashed, such as a time for each state.
-                return None
-            return _called(call, given)
+                return _refuse
+
+        def other(model: Any, given: tuple, about: tuple) -> Any:
+            """The result if the builtin for float64 refuses: for float32, gaps, other axes, and lists of numbers."""
+            plain = set(map(type, given)) == PLAIN_ARRAYS
+            if not plain:
+                if any(type(x) is not list or set(map(type, x)) - NUMBERS for x in given if type(x) is not np.ndarray):
+                    return None
+                given = tuple(np.asarray(x, float) if type(x) is list else x for x in given)
+            dtype, found = given[0].dtype, None
+            if dtype is SINGLE or (dtype is DOUBLE and not (plain and all(x.flags.c_contiguous for x in given))):
+                found = _called(bound(model, dtype, given, about), given)
+            return widened(model, given, about) if found is None else found
 
         def forced(model: Any, given: tuple, f_ext: Any) -> Any:
             """The result if forces on bodies are given."""
-            if set(map(type, (*given, f_ext))) != PLAIN_ARRAYS:
+            if set(map(type, (*given, f_ext))) != PLAIN_ARRAYS or f_ext.ndim < 2 or f_ext.shape[-1] != 6:
                 return None
-            dtype, axes = given[0].dtype, given[0].ndim + 1
-            if dtype not in places or f_ext.ndim != axes or f_ext.shape[-1] != 6:
+            dtype, axes, found = given[0].dtype, f_ext.ndim - 1, None
+            given = *given, f_ext.reshape(*f_ext.shape[:-2], math.prod(f_ext.shape[-2:]))
+            if dtype in places and given[0].ndim == axes:
+                found = _called(bound(model, dtype, given, FORCED), given)
+            return widened(model, given, FORCED) if found is None else found
+
+        def widened(model: Any, given: tuple, about: tuple) -> Any:
+            """The result for several batch axes, arrays that broadcast, and types that differ."""
+            rows = made_plain(given)
+            if rows is None or all(map(operator.is_, rows.arrays, given)):  # The builtin has refused these.
                 return None
-            call = getattr(model, places[dtype], _NONE).get(FORCED) or bind(model, dtype, given, FORCED)
-            flat = f_ext.reshape(*f_ext.shape[:-2], math.prod(f_ext.shape[-2:]))
-            return _called(call, (*given, flat))
+            return _in_shape(_called(bound(model, rows.dtype, given, about), rows.arrays), rows.batch)
 
         def bind_double(model: Any, given: tuple, about: tuple) -> Builtin:
             return bind(model, DOUBLE, given, about)
@@ -190,7 +202,16 @@ def _refuse(*given: Any) -> None:
     """A function that always refuses, if there can be no builtin."""
 
 
-def _called(call: Builtin, given: tuple) -> Any:
+def _in_shape(found: Any, batch: tuple[int, ...]) -> Any:
+    """Arrays with one batch axis, or none, with these axes."""
+    if found is None or len(batch) < 2:
+        return found
+    if isinstance(found, tuple):
+        return getattr(found, "_make", tuple)([_in_shape(x, batch) for x in found])
+    return found.reshape(batch + found.shape[1:])
+
+
+def _called(call: Builtin, given: Sequence[np.ndarray]) -> Any:
     """The result of a builtin; arrays with gaps are copied first."""
     found = call(*given)
     if found is not None or all(x.flags.c_contiguous for x in given):

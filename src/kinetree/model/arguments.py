@@ -7,7 +7,7 @@ except that float64 arrays stay float64 if x64 is off.
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ Given = tuple[Any, tuple[int, ...]]  # a value and the shape of its last axes
 OPTIONAL = ("f_ext", "warm_start")
 SMALLER = "use smaller batches"
 PLAIN_TYPES = (np.dtype(np.float64), np.dtype(np.float32))  # that nothing has to be converted to
+WIDENED_MAX_STATES = 1 << 16  # states; to widen arrays for more, memory is looked at first
 KNOWN = "_known"  # where a model keeps whether its numbers are known, beside its fields
 
 
@@ -58,6 +59,38 @@ def result_dtype(values: list[Any]) -> Any:
     if jnp.issubdtype(found, jnp.floating):
         return found if found.itemsize >= 4 else np.dtype(np.float32)
     return np.dtype(np.float64) if not any(map(_is_jax, values)) else jnp.result_type(float)
+
+
+class PlainArrays(NamedTuple):
+    """Arrays as machine code takes them: of one type, a row for each state, or one state without a batch axis."""
+
+    dtype: np.dtype
+    batch: tuple[int, ...]
+    arrays: list[np.ndarray]
+
+
+def made_plain(given: tuple[np.ndarray, ...]) -> PlainArrays | None:
+    """Arrays (..., numbers) in this form. None if they are not real, do not broadcast, or copies may not fit."""
+    dtype = given[0].dtype
+    if dtype not in PLAIN_TYPES or any(x.dtype is not dtype for x in given):
+        dtype = result_dtype(list(given))
+    if dtype not in PLAIN_TYPES or any(x.dtype.kind not in "fiu" or not x.ndim for x in given):
+        return None
+    batch = given[0].shape[:-1]
+    if any(x.shape[:-1] != batch for x in given):
+        try:
+            batch = np.broadcast_shapes(*(x.shape[:-1] for x in given))
+        except ValueError:
+            return None
+        if len(batch) > 1 and math.prod(batch) > WIDENED_MAX_STATES:
+            return None
+
+    def rows(x: np.ndarray) -> np.ndarray:
+        x = x if x.dtype is dtype else x.astype(dtype)
+        x = x if x.shape[:-1] == batch else np.broadcast_to(x, batch + x.shape[-1:])
+        return x if len(batch) < 2 else x.reshape(math.prod(batch), x.shape[-1])
+
+    return PlainArrays(dtype, batch, [rows(x) for x in given])
 
 
 def evaluate(function: Callable[..., Any], **given: Given) -> Any:
