@@ -311,13 +311,15 @@ def files_entered(call):
 
 
 def test_the_way_of_a_torque_is_short():
-    """docs/design.md lists the files: plain batches run no Python; float32, gaps and forces, one file."""
+    """docs/design.md lists the files: plain batches run no Python, but forces a front; float32 and gaps, one file."""
     model = kt.auto_tree(7, 1, 0.3)
     x = np.random.default_rng(0).uniform(-1, 1, (10, 7))
     for y in (x, x[::2]):  # Rows may lie apart.
         assert files_entered(lambda y=y: kt.inverse_dynamics(model, y, y, y)) == set()
-    forces = np.zeros((10, 7, 6))
-    for given in ((x.astype(np.float32),) * 3, (np.asfortranarray(x),) * 3, (x, x, x, forces)):
+    assert files_entered(lambda: kt.inverse_dynamics(model, x, x, x, np.zeros((10, 7, 6)))) == {
+        "<front of inverse_dynamics>"
+    }
+    for given in ((x.astype(np.float32),) * 3, (np.asfortranarray(x),) * 3):
         seen = files_entered(lambda g=given: kt.inverse_dynamics(model, *g))
         assert seen == {"<front of inverse_dynamics>", "/dynamics/directly.py"}
     assert (
@@ -360,6 +362,29 @@ def test_other_forms_of_arrays_are_made_plain(form):
     assert seen == {"<front of inverse_dynamics>", "/dynamics/directly.py", "/model/arguments.py"} - (
         {"/model/arguments.py"} if form == "lists" else set()
     )
+
+
+@pytest.mark.cpu
+def test_what_only_looks_like_forces():
+    model = kt.auto_tree(6, 1, 0.3)
+    x, f = np.random.default_rng(0).uniform(-1, 1, (2, 6)), np.zeros((6, 6))
+    kt.inverse_dynamics(model, *x[[0, 0, 1]], f)  # Its builtin is there.
+    assert kt.inverse_dynamics(model, x[0], x[1:], x[:1]).shape == (1, 6)
+    assert kt.inverse_dynamics(model, x[0], x[1:], x[:1], f).shape == (1, 6)
+    for wrong in (np.zeros(36), np.zeros((2, 3, 6)), np.zeros((4, 9))):
+        with pytest.raises(ValueError, match="f_ext must have shape"):
+            kt.inverse_dynamics(model, *x[[0, 0, 1]], wrong)
+    apart = np.random.default_rng(1).standard_normal((6, 2, 6))[:, 0]
+    np.testing.assert_array_equal(
+        kt.inverse_dynamics(model, *x[[0, 0, 1]], apart), kt.inverse_dynamics(model, *x[[0, 0, 1]], apart.copy())
+    )
+
+
+def test_a_step_of_one_second_is_what_integrate_has_by_default():
+    model = free_base()
+    q, v, _ = states(model, ())
+    np.testing.assert_array_equal(kt.integrate(model, q, v), kt.integrate(model, q, v, 1.0))
+    assert files_entered(lambda: kt.integrate(model, q, v)) == set()
 
 
 def test_the_name_of_the_usual_method_goes_the_same_way():

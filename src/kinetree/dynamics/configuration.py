@@ -104,13 +104,13 @@ def _chosen(model: Model, dt: Any) -> tuple[LaneAlgorithm, float]:
 def _for_a_time(model: Model, dtype: np.dtype, chosen: tuple[LaneAlgorithm, float]) -> Builtin | None:
     program, dt = chosen
     step = program.direct(model, dtype)
-    if step is None:
-        return None
+    if step is None or dt == 1.0:
+        return step
 
     def call(q: Any, qd: Any) -> Any:
         if type(qd) is not np.ndarray or qd.dtype is not dtype:
             return None
-        return step(q, qd if dt == 1.0 else qd * dt)
+        return step(q, qd * dt)
 
     return call
 

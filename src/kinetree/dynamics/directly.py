@@ -69,7 +69,9 @@ def directly(
                     calls[about] = (_bound(model, dtype, chosen, result, builtin) or _refuse) if chosen else _refuse
             except (ValueError, KeyError, TypeError):  # the ordinary path will raise a clear error
                 return _refuse
-            if dtype is DOUBLE and about is not FORCED:
+            if dtype is DOUBLE and about is FORCED:
+                model.__dict__[f"_{function.__name__}_forced"] = calls[about]
+            elif dtype is DOUBLE:
                 _keep(model, function, about, calls[about])
             return calls[about]
 
@@ -95,17 +97,19 @@ def directly(
             """The result if forces on bodies are given."""
             if set(map(type, (*given, f_ext))) != PLAIN_ARRAYS or f_ext.ndim < 2 or f_ext.shape[-1] != 6:
                 return None
-            dtype, axes, found = given[0].dtype, f_ext.ndim - 1, None
-            given = *given, f_ext.reshape(*f_ext.shape[:-2], math.prod(f_ext.shape[-2:]))
-            if dtype in places and given[0].ndim == axes:
-                found = _called(bound(model, dtype, given, FORCED), given)
-            return widened(model, given, FORCED) if found is None else found
+            found, dtype = None, given[0].dtype
+            if dtype in places:
+                found = _called(bound(model, dtype, given, FORCED), (*given, f_ext))
+            flat = f_ext.reshape(*f_ext.shape[:-2], math.prod(f_ext.shape[-2:]))
+            return widened(model, (*given, flat), FORCED) if found is None else found
 
         def widened(model: Any, given: tuple, about: tuple) -> Any:
             """The result for several batch axes, arrays that broadcast, and types that differ."""
             rows = made_plain(given)
             if rows is None or all(map(operator.is_, rows.arrays, given)):  # The builtin has refused these.
                 return None
+            if about is FORCED:
+                rows.arrays[-1] = rows.arrays[-1].reshape(*rows.arrays[-1].shape[:-1], -1, 6)
             return _in_shape(_called(bound(model, rows.dtype, given, about), rows.arrays), rows.batch)
 
         def bind_double(model: Any, given: tuple, about: tuple) -> Builtin:
@@ -170,7 +174,11 @@ def _front(
     free_of_forces = [x for x in plain if x != PLAIN_FORCES]
     with_forces = f"""
     if f_ext is not None and {" and ".join(free_of_forces) or "True"}:
-        found = forced(model, ({given},), f_ext)
+        try:
+            found = model._{function.__name__}_forced({given}, f_ext)
+        except AttributeError:
+            found = None
+        found = forced(model, ({given},), f_ext) if found is None else found
         if found is not None:
             return found"""
     with_forces = with_forces if len(free_of_forces) < len(plain) else ""
@@ -195,7 +203,10 @@ def {function.__name__}({", ".join(taken)}):{with_forces}
     exec(compile(text, f"<front of {function.__name__}>", "exec"), names)
     python = wraps(function)(names[function.__name__])
     first = [p.name for p in parameters[: len(arrays) + bool(facts)]]
-    return before(python, f"_{function.__name__}", len(arrays), bool(facts)) if first == arrays + facts[:1] else python
+    if first != arrays + facts[:1]:
+        return python
+    usual = [p.default for p in _facts(function)[:1] if p.default is not Parameter.empty]
+    return before(python, f"_{function.__name__}", len(arrays), bool(facts), *usual)
 
 
 def _refuse(*given: Any) -> None:

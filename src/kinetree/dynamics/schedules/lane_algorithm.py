@@ -153,7 +153,8 @@ class LaneAlgorithm:
             return None
         slots, widths, tables = self._sizes(model, *about)
         made = (self.output_shapes(model), result, memory.SMALL)
-        return code.bound(slots, inputs + widths, tables, self.constants(model, dtype, *about), *made)
+        forces = self.takes[-1] == "f_ext"
+        return code.bound(slots, inputs + widths, tables, self.constants(model, dtype, *about), *made, forces=forces)
 
     def _sizes(self, model: Model, *about: int) -> tuple[int, tuple, tuple]:
         """Slots, widths of the outputs, and tables."""

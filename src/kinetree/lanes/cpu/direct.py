@@ -3,7 +3,8 @@
 For a single state the code around the program costs more than the program. So each module also holds `direct`, a
 function that the interpreter calls as it calls `len`: it checks the arrays, makes the result, and runs the lanes. It
 serves the plain case only: exact `numpy.ndarray`s of the program's dtype, all (width,) or all (lanes, width), with the
-numbers of a row next to each other. Results must be finite, and small enough that memory need not be checked first.
+numbers of a row next to each other. Forces on bodies come last, (bodies, 6) for each state, without gaps.
+Results must be finite, and small enough that memory need not be checked first.
 Rows may be any distance apart, because parts of states are columns of one array. Each output has the shape that the
 model gives it; several come as a tuple or a named tuple. Large batches are shared with helpers (helpers.py). In all
 other cases, and before the helpers were counted, it returns None. Then the ordinary path converts, broadcasts, or
@@ -36,7 +37,8 @@ from .threads import helper_count
 # Offsets in a record, which binds the function to one model. Pointers to constants and tables, numbers of turns and
 # widths follow, in the form of the lane functions; then the function for large outputs, and their shapes for one state.
 ARRAY_TYPE, NEW, RESULT, DTYPE, NOTHING, KEPT, TURNS, GRAIN, SLOTS, ROOM, HELPERS, TEAM, MOST = range(0, 104, 8)
-LAST_REACH, UNCHECKED, LISTS = 104, 112, 120
+LAST_REACH, UNCHECKED, FORCES, LISTS = 104, 112, 120, 128
+FORCE = 6  # numbers of a force on a body
 
 
 def available() -> bool:
@@ -112,15 +114,18 @@ def _take_inputs(to: Caller, record: str, program: Program, dtype: np.dtype) -> 
         flags = to.op(f"and i32 {to.load('i32', array, arrays.FLAGS)}, {arrays.ALIGNED}")
         to.require(to.op(f"icmp eq i32 {flags}, {arrays.ALIGNED}"))
         axes = to.load("i32", array, arrays.NDIM)
+        sizes, strides = (to.load("ptr", array, at) for at in (arrays.SHAPE, arrays.STRIDES))
+        axis = to.op(f"sext i32 {to.op(f'sub i32 {axes}, 1')} to i64")
+        last, step = (to.load("i64", x, axis, "i64") for x in (sizes, strides))
         if not ndim:
             to.require(to.op(f"icmp ult i32 {to.op(f'sub i32 {axes}, 1')}, 2"))
             ndim = axes
         else:
-            to.require(to.op(f"icmp eq i32 {axes}, {ndim}"))
-        sizes, strides = (to.load("ptr", array, at) for at in (arrays.SHAPE, arrays.STRIDES))
-        axis = to.op(f"sext i32 {to.op(f'sub i32 {axes}, 1')} to i64")
-        last, step = (to.load("i64", x, axis, "i64") for x in (sizes, strides))
-        single = to.op(f"icmp eq i32 {axes}, 1")
+            more = to.op(f"zext i32 {to.op(f'sub i32 {axes}, {ndim}')} to i64")
+            wanted = to.load("i64", record, FORCES) if k == program.n_inputs - 1 else "0"
+            to.require(to.op(f"icmp eq i64 {more}, {wanted}"))
+            last = _numbers(to, to.op(f"icmp ne i64 {more}, 0"), (sizes, strides, axis), last, dtype)
+        single = to.op(f"icmp eq i32 {ndim}, 1")
         rows = to.op(f"select i1 {single}, i64 1, i64 {to.load('i64', sizes)}")
         lanes = lanes or rows
         wanted = to.load("i64", record, LISTS + 8 * (3 * len(program.loops) + k))
@@ -138,6 +143,19 @@ def _take_inputs(to: Caller, record: str, program: Program, dtype: np.dtype) -> 
         if k >= program.n_inputs:
             to.store("i64", columns, "%widths", 8 * k)
     return ndim, lanes
+
+
+def _numbers(to: Caller, pairs: str, given: tuple[str, str, str], last: str, dtype: np.dtype) -> str:
+    """How many numbers a state has in an input: the last axis, or with `pairs` (bodies, 6) forces without gaps."""
+    sizes, strides, axis = given
+    total = to.variable("i64", last)
+    with to.when(pairs):
+        before = to.op(f"sub i64 {axis}, 1")
+        bodies, apart = (to.load("i64", x, before, "i64") for x in (sizes, strides))
+        whole = to.op(f"icmp eq i64 {apart}, {FORCE * dtype.itemsize}")
+        to.require(to.op(f"and i1 {whole}, {to.op(f'icmp eq i64 {last}, {FORCE}')}"))
+        to.store("i64", to.op(f"mul i64 {bodies}, {FORCE}"), total)
+    return to.load("i64", total)
 
 
 def _count_work(to: Caller, record: str, lanes: str) -> tuple[str, str]:
@@ -313,19 +331,20 @@ def bind(
     result: type[tuple] | None = None,
     most: int = 1 << 62,
     unchecked: bool = False,
+    forces: bool = False,
 ) -> Callable[..., Any]:
     """The builtin of a compiled program for one model.
 
     `widths` are those of the inputs, then of the outputs. `shapes` are those of the outputs, for one state. `result` is
     the named tuple for several outputs, or None for a plain tuple. `most` is the limit of an output in bytes.
-    With `unchecked`, results that are not finite are given back, too.
+    With `unchecked`, results that are not finite are given back, too. With `forces` the last input is forces on bodies.
     """
     objects = (np.ndarray, result, code.dtype, None)
     turns = [len(t) for t in tables]
     addresses = [x.ctypes.data for x in (*constants, *tables)]
     grain, room = part_lanes(sum(turns), code.width), slots + sum(widths)
     helpers, reach = map(ctypes.addressof, (helper_count, last_reach))
-    numbers = (sum(turns), grain, slots, room, helpers, team(), most, reach, int(unchecked))
+    numbers = (sum(turns), grain, slots, room, helpers, team(), most, reach, int(unchecked), int(forces))
     last_results = kept_results.new_list(code.dtype.itemsize * sum(widths[-len(shapes) :]))
     head = (id(np.ndarray), new_array(), *map(id, objects[1:]), id(last_results) if last_results else 0)
     makers = tuple(partial(_used, shape, code.dtype) for shape in shapes)

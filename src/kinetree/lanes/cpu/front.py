@@ -24,7 +24,7 @@ from .host import MachineCode
 from .interpreter import Caller, code_of
 
 HEADER = object.__basicsize__
-DICT, WEAK, CALL, FUNCTION, NAME, COUNT, FACTS, NOTHING, END = (HEADER + 8 * k for k in range(9))
+DICT, WEAK, CALL, FUNCTION, NAME, COUNT, FACTS, DEFAULT, NOTHING, END = (HEADER + 8 * k for k in range(10))
 TP_CALL, TP_MEMBERS, TP_GETSET = 50, 72, 73  # slots of a type
 HAVE_VECTORCALL, DEFAULT_FLAGS = 1 << 11, 1 << 18
 SIZE, READ_ONLY = 19, 1  # of a member: its kind and flag
@@ -37,19 +37,25 @@ def front_text(name: str, passing: bool) -> str:
     """
     to = Caller("f")
     to.begin(f"ptr @{name}(ptr %self, ptr %given, i64 %flagged, ptr %names)")
-    count, facts = to.op("and i64 %flagged, 9223372036854775807"), "0"
+    count, facts, lacking = to.op("and i64 %flagged, 9223372036854775807"), "0", ""
     if passing:
         to.require(to.op(f"icmp ne i64 {count}, 0"), otherwise="other")
     else:
-        to.require(to.op(f"icmp eq i64 {count}, {to.load('i64', '%self', COUNT)}"), otherwise="other")
-        to.require(to.op("icmp eq ptr %names, null"), otherwise="other")
+        wanted, usual = to.load("i64", "%self", COUNT), to.load("ptr", "%self", DEFAULT)
+        one_less = to.op(f"icmp eq i64 {to.op(f'add i64 {count}, 1')}, {wanted}")
+        lacking = to.op(f"and i1 {one_less}, {to.op(f'icmp ne ptr {usual}, null')}")
+        enough = to.op(f"or i1 {lacking}, {to.op(f'icmp eq i64 {count}, {wanted}')}")
+        to.require(to.op(f"and i1 {enough}, {to.op('icmp eq ptr %names, null')}"), otherwise="other")
+        count = wanted
     found = to.call("PyObject_GetAttr", f"ptr {to.load('ptr', '%given')}", f"ptr {to.load('ptr', '%self', NAME)}")
     to.require(to.op(f"icmp ne ptr {found}, null"), otherwise="missing")
     call = to.variable("ptr", found)
     if not passing:
         facts = to.load("i64", "%self", FACTS)
-        with to.when(to.op(f"icmp ne i64 {facts}, 0")):  # the builtin that belongs to the last argument
-            last = to.load("ptr", "%given", to.op(f"sub i64 {count}, 1"), "ptr")
+        with to.when(to.op(f"icmp ne i64 {facts}, 0")):  # the builtin that belongs to the last argument, or its default
+            place = to.at("%given", to.op(f"sub i64 {count}, 1"), "ptr")
+            given = to.op(f"select i1 {lacking}, ptr {to.at('%self', DEFAULT)}, ptr {place}")
+            last = to.load("ptr", given)
             one = to.call("PyDict_GetItemWithError", f"ptr {found}", f"ptr {last}")
             to.require(to.op(f"icmp ne ptr {one}, null"), otherwise="unknown")
             to.call("Py_IncRef", f"ptr {one}")
@@ -130,13 +136,15 @@ def _kind() -> tuple[type, MachineCode] | None:
     return kind, code
 
 
-def before(function: Callable[..., Any], name: str, arrays: int, about: bool) -> Callable[..., Any]:
+def before(
+    function: Callable[..., Any], name: str, arrays: int, about: bool, default: Any = None
+) -> Callable[..., Any]:
     """Put a builtin, which a model keeps under `name`, in front of a function.
 
     The builtin takes as many arrays as `arrays` says; they come right after the model. With `about` the model keeps a
-    dictionary of builtins instead. Its key is the argument right after the arrays.
+    dictionary of builtins instead. Its key is the argument right after the arrays, or its `default`.
     """
-    return _before(function, name, "front", 1 + arrays + about, about)
+    return _before(function, name, "front", 1 + arrays + about, about, default)
 
 
 def before_all(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -144,15 +152,18 @@ def before_all(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return _before(function, name, "passing", 0, False)
 
 
-def _before(function: Callable[..., Any], name: str, how: str, count: int, about: bool) -> Callable[..., Any]:
+def _before(
+    function: Callable[..., Any], name: str, how: str, count: int, about: bool, default: Any = None
+) -> Callable[..., Any]:
     found = _kind()
     if found is None:
         return function
     kind, code = found
     front: Any = immortal(update_wrapper(kind(), function))
     front.__wrapped__ = getattr(function, "__wrapped__", function)
-    held = front.__dict__.setdefault("_held", (function, name))
-    numbers = (code.address(how), *map(id, held), count, int(about), id(None))
-    for offset, number in zip((CALL, FUNCTION, NAME, COUNT, FACTS, NOTHING), numbers, strict=True):
+    held = front.__dict__.setdefault("_held", (function, name, default))
+    usual = 0 if default is None else id(held[2])
+    numbers = (code.address(how), id(held[0]), id(held[1]), count, int(about), usual, id(None))
+    for offset, number in zip((CALL, FUNCTION, NAME, COUNT, FACTS, DEFAULT, NOTHING), numbers, strict=True):
         ctypes.c_int64.from_address(id(front) + offset).value = number
     return front
