@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from ..cpu import threads
-from ..cpu.helpers import TAKE, call_helpers, team
+from ..cpu.helpers import TAKE, call_helpers, ready_team
 from ..cpu.host import MachineCode, loaded
 from ..ffi import register, supported
 from ..kept.once import immortal, once
@@ -194,7 +194,7 @@ class Lists:
         ).reshape(-1, 3)
         self._members: list[np.ndarray] = []
         values = {LISTS: self._lists.ctypes.data, PHASES: len(tasks), WORK: work, LOCK: 0, MEMBERS: 0}
-        values |= {HELPERS: ctypes.addressof(threads.helper_count), TEAM: team()}
+        values |= {HELPERS: ctypes.addressof(threads.helper_count), TEAM: ready_team()}
         for offset, value in values.items():
             self._entry[offset // 8] = value
         self._threads = np.zeros(0, np.int64)

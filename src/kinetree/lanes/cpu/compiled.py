@@ -15,7 +15,7 @@ from .addresses import addresses
 from .columns import columns_text, finite_text
 from .direct import available, bind, direct_text
 from .function import GIVEN, SIGNATURE, LaneFunction
-from .helpers import call_helpers, team
+from .helpers import call_helpers, ready_team
 from .host import loaded, vector_width
 from .order import is_ordered, order_text
 from .pieces import object_files
@@ -130,7 +130,7 @@ class CompiledProgram:
         total = int(turns.sum())
         helpers = call_helpers() if frames * lanes * total >= tuning.SHARED_MIN_TURNS else 0
         least = part_lanes(total * frames, self.width) if helpers else max(1, lanes)
-        if self._shared(*pointers, *numbers, reach, lanes, least, slots, helpers, team(), *ends) & NO_MEMORY:
+        if self._shared(*pointers, *numbers, reach, lanes, least, slots, helpers, ready_team(), *ends) & NO_MEMORY:
             raise MemoryError
 
     def bound(

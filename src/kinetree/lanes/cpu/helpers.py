@@ -159,9 +159,14 @@ def _code() -> MachineCode:
 def team() -> int:
     """The address of the team, the same in the whole life of a process."""
     memory = immortal(np.zeros((MAX_HELPERS + 2) * CELL, np.uint8)).ctypes.data
-    place = memory + -memory % CELL
-    ctypes.c_int64.from_address(place + SHARE).value = _code().address("share")
-    return place
+    return memory + -memory % CELL
+
+
+@once
+def ready_team() -> int:
+    """The team, with the function `share`."""
+    ctypes.c_int64.from_address(team() + SHARE).value = _code().address("share")
+    return team()
 
 
 _started = 0
@@ -176,7 +181,7 @@ def call_helpers() -> int:
     with threads.changing:
         if threads.helper_count.value == threads.UNKNOWN:
             wanted = min(threads.threads() - 1, MAX_HELPERS)
-            while _started < wanted and _start(team() + CELL * (1 + _started)):
+            while _started < wanted and _start(ready_team() + CELL * (1 + _started)):
                 _started += 1
             threads.helper_count.value = min(wanted, _started)
         return threads.helper_count.value
