@@ -27,6 +27,8 @@ LENGTHS = 0.5 ** np.arange(10)  # step lengths that are tried
 def arm() -> kt.Model:
     """The arm with a motor, its rotor and a damper in every joint that follows no other, free of limits."""
     model = kt.load(ARM).without_constraints
+    endless = np.full_like(model.limits.effort, np.inf)
+    model = model.replace(limits=model.limits._replace(effort=endless))  # some files have zeros
     columns = {j: model.v_index(j) for j in reversed(model.joint_names)}
     driven = {at.start: j for j, at in columns.items() if at.start < at.stop}  # a mimic joint moves with its leader
     model = model.replace(actuators=[kt.Actuator.motor(driven[k]) for k in sorted(driven)])

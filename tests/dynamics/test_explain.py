@@ -64,7 +64,7 @@ def test_every_function_goes_the_way_that_is_chosen(model, batch, arrays):
 
 @pytest.mark.cpu
 def test_the_text_names_the_way_and_the_reason():
-    text = str(kt.explain(kt.auto_tree(12, 2), 4096))
+    text = repr(kt.explain(kt.auto_tree(12, 2), 4096))
     assert "12 degrees of freedom" in text
     assert "4096 states fill the lanes" in text
     assert "rnea, lanes (lanes, native, shared program)" in text

@@ -23,7 +23,7 @@ from .schedules.run import way_of
 ARRAYS = ("numpy", "jax", "traced")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DynamicsExplanation:
     """The choices of `auto` for a model and a batch; prints as text.
 
@@ -41,7 +41,7 @@ class DynamicsExplanation:
     inverse_dynamics_derivatives: Choice
     forward_dynamics_derivatives: Choice
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         algorithms = {"inverse_dynamics": "rnea, ", "forward_dynamics": f"{self.method}, ", "mass_matrix": "crba, "}
         named = [f.name for f in fields(self) if f.name not in ("subject", "method")]
         return "\n".join([self.subject, *(f"  {n}: {algorithms.get(n, '')}{getattr(self, n)}" for n in named)])

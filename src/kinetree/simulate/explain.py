@@ -15,7 +15,7 @@ from .advance import step_of
 from .native import way_of_rollout, way_of_step
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation(dynamics.DynamicsExplanation):
     """The choices for dynamics; then how constraints are solved, and how steps and rollouts are made."""
 
