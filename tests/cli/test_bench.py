@@ -75,3 +75,12 @@ def test_methods_of_a_robot(tmp_path, capsys):
     records = lines(tmp_path / "methods.jsonl")
     assert [(r["model"], r["links"], r["method"]) for r in records] == [("arm7", 7, "aba"), ("arm7", 7, "crba")]
     assert all(r["difference"] < 1e-9 for r in records)
+    assert (tmp_path / "methods.png").stat().st_size > 1000
+
+
+def test_methods_that_refuse_say_why_once(tmp_path, capsys):
+    words = ["bench", "methods", str(ROBOTS / "quadruped.urdf"), "--methods", "cfa", "--out", str(tmp_path)]
+    assert run(words) == 0
+    shown = capsys.readouterr().out
+    assert "refused" in shown
+    assert shown.splitlines()[-1].startswith("cfa: serves serial chains only")

@@ -135,8 +135,8 @@ def methods(problems: dict[str, kt.Model], states: int, names: list[str], second
         out: folder for the plot and the JSON lines.
 
     Returns:
-        One record for each chain and method: its time in seconds and its largest difference from "aba", relative to the
-        largest acceleration; or, for a method that refuses, why.
+        One record for each chain and method: its time in seconds and its largest difference from "auto", relative to
+        the largest acceleration; or, for a method that refuses, why.
     """
     if strange := sorted(set(names) - set(CHOICES)):
         raise ValueError(unknown("method", strange[0], CHOICES))
@@ -160,7 +160,8 @@ def methods(problems: dict[str, kt.Model], states: int, names: list[str], second
                 records.append(record)
                 path = _record(out, "methods", record)
     each_call = "one state" if states == 1 else f"{states} states"
-    table = Table(title=f"forward dynamics, {each_call} a call: microseconds (difference from aba)")
+    title = f"forward dynamics, {each_call} a call: microseconds (difference from auto)"
+    table = Table(title=title, min_width=len(title))
     table.add_column("degrees of freedom" if len(problems) > 1 else "method")
     for title in problems:
         table.add_column(title, justify="right", no_wrap=True)
@@ -172,6 +173,15 @@ def methods(problems: dict[str, kt.Model], states: int, names: list[str], second
         slowest_first = sorted(
             (k for k in names if done[k]), key=lambda k: (-done[k][-1]["links"], -done[k][-1]["seconds"])
         )
+        if not slowest_first:
+            return
+        if len(problems) == 1:
+            times = [1e6 * done[k][0]["seconds"] for k in slowest_first]
+            axes.bar_label(axes.barh(slowest_first, times, color="#c2410c"), fmt="{:,.1f}", padding=4)
+            axes.set(xscale="log", xlabel="microseconds a call", xmargin=0.1)
+            axes.set_title(f"forward dynamics of {next(iter(problems))}, {each_call} a call")
+            axes.spines[["top", "right"]].set_visible(False)
+            return
         for name in slowest_first:  # The legend then has the order of the curves' right ends.
             x, y = [r["links"] for r in done[name]], [1e6 * r["seconds"] for r in done[name]]
             axes.loglog(x, y, marker="o", label=name)
@@ -181,14 +191,27 @@ def methods(problems: dict[str, kt.Model], states: int, names: list[str], second
         _tidy(axes, [model.nv for model in problems.values()])
 
     _finish(console, table, [path, _plot(out, "methods", draw)])
+    for why, who in _refusals(records).items():
+        console.print(f"{', '.join(who)}: {why}", soft_wrap=True)
     return records
+
+
+def _refusals(records: list[dict]) -> dict[str, list[str]]:
+    """Why methods refused, and which ones did so."""
+    found: dict[str, list[str]] = {}
+    for record in records:
+        if "refused" in record:
+            name = record["method"]
+            who = found.setdefault(record["refused"].replace(f"method {name!r} ", ""), [])
+            who += [name] if name not in who else []
+    return found
 
 
 def _cell(record: dict) -> str:
     if "refused" in record:
         return "refused"
     time = _microseconds(record["seconds"])
-    return time if record["method"] == "aba" else f"{time} ({record['difference']:.0e})"
+    return time if record["method"] == "auto" else f"{time} ({record['difference']:.0e})"
 
 
 def _beside_count(record: dict) -> str:

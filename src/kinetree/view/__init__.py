@@ -37,5 +37,7 @@ class _Room(ModuleType):
     def __call__(self, model: Any, run: Any = None, **options: Any) -> Any:
         return open_viewer(model, run, **options)
 
+    __call__.__doc__ = open_viewer.__doc__
+
 
 sys.modules[__name__].__class__ = _Room
