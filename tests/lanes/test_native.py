@@ -136,7 +136,7 @@ def test_xla_bodies_keep_64_bits_in_the_mode_of_32(monkeypatch):
     with jax.enable_x64(False):
         found = jax.jit(lambda q: kt.gravity_force(arm, q))(q)
     assert found.dtype == np.float64
-    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("lanes", [1, 3, 8, 9, 100, 1000])
