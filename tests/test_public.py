@@ -172,3 +172,29 @@ def test_a_map_over_no_states(model):
     assert jax.vmap(lambda q: kt.inverse_dynamics(model, q, q, q))(none).shape == (0, 6)
     slopes = jax.vmap(jax.jacrev(lambda q: kt.forward_dynamics(model, q, q, q)))(none)
     assert slopes.shape == (0, 6, 6)
+
+
+def test_no_result_is_on_the_memory_of_an_argument(model):
+    """A state that starts at q stays there if the loop of a user then changes q."""
+    acting = model.replace(actuators=[kt.Actuator("joint_0")])
+    q, qd = np.full((2, 3, 6), 0.1)
+    ctrl = np.full((1, 3, 1), 0.1)
+    results = {
+        "initial_state": kt.initial_state(model, q, qd),
+        "close_loops": kt.close_loops(model, q, qd),
+        "rollout": kt.rollout(acting, kt.initial_state(model, q, qd), ctrl, steps=1, record=("q", "ctrl"))[1],
+    }
+    before = jax.tree.map(np.copy, results)
+    for given in (q, qd, ctrl):
+        given[...] = 9.0
+    for name, result in results.items():
+        assert jax.tree.all(jax.tree.map(np.array_equal, result, before[name])), name
+
+
+def test_controllers_keep_their_numbers(model):
+    target = np.zeros(6)
+    hold = kt.controllers.pd(model, target, 1.0, 1.0)
+    q, qd = np.full((2, 6), 0.1)
+    before = kt.step(model, q, qd, 0.1, hold)[1]
+    target[:] = 9.0
+    np.testing.assert_array_equal(kt.step(model, q, qd, 0.1, hold)[1], before)

@@ -129,8 +129,8 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
         flattened = varying_alike([flat(name) for name in given])
         result = without_xla(function, *flattened) if from_numpy and xla_is_lost() else function(*flattened)
         if from_numpy:
-            result = jax.tree.map(lambda x: x if isinstance(x, Tracer) else np.asarray(x), result)  # of a traced model
-        if len(batch) != 1:  # no cost for NumPy arrays, a copy for JAX arrays outside of jit
+            return _mapped(result, None if len(batch) == 1 else batch, flattened)
+        if len(batch) != 1:  # a copy outside of jit
             result = jax.tree.map(lambda x: x.reshape((*batch, *x.shape[1:])), result)
         return result
 
@@ -179,20 +179,24 @@ def _evaluate_plain(
     def compute(dtype: Any) -> Any:
         arrays = [v if v is None or flat else v.reshape(math.prod(batch), *shape) for v, shape in given.values()]
         arrays = [v if v is None or v.dtype == dtype else v.astype(dtype) for v in arrays]
-        return _mapped(function(*arrays), None if flat else batch)
+        return _mapped(function(*arrays), None if flat else batch, arrays)
 
     return _run(compute, dtype, batch, True)
 
 
-def _mapped(result: Any, batch: tuple[int, ...] | None) -> Any:
+def _mapped(result: Any, batch: tuple[int, ...] | None, given: list[Any]) -> Any:
     """Results of NumPy states: NumPy arrays, unless a number of the model is traced, with their batch axes."""
     if type(result) is tuple:
-        return tuple([_mapped(x, batch) for x in result])
-    return _own(result, batch) if type(result) is np.ndarray else jax.tree.map(lambda x: _own(x, batch), result)
+        return tuple([_mapped(x, batch, given) for x in result])
+    plain = type(result) is np.ndarray
+    return _own(result, batch, given) if plain else jax.tree.map(lambda x: _own(x, batch, given), result)
 
 
-def _own(x: Any, batch: tuple[int, ...] | None) -> Any:
-    x = x if isinstance(x, Tracer) else np.asarray(x)
+def _own(x: Any, batch: tuple[int, ...] | None, given: list[Any]) -> Any:
+    """A result that is not on the memory of an argument: that may be written to, and neither changes the other."""
+    if not isinstance(x, Tracer):
+        x = np.asarray(x)
+        x = x.copy() if any(g is not None and np.may_share_memory(x, g) for g in given) else x
     return x if batch is None else x.reshape((*batch, *x.shape[1:]))
 
 

@@ -60,7 +60,7 @@ def at_once(
     def whole(name: str) -> Any:
         if name not in STATE_AXES:
             none = np.zeros((steps, *batch, *ctrl.shape[2:]), dtype)
-            return np.zeros((steps, *batch), bool) if name == "done" else none if given is None else given
+            return np.zeros((steps, *batch), bool) if name == "done" else none if given is None else np.array(given)
         x = seen[0][name] if len(seen) == 1 else np.concatenate([x[name] for x in seen])
         return x.reshape((steps, *batch, *x.shape[2:]))
 

@@ -1,4 +1,7 @@
-"""Controllers: functions (t, q, qd) -> tau. These are ready-made; any function that JAX can trace is one."""
+"""Controllers: functions (t, q, qd) -> tau. These are ready-made; any function that JAX can trace is one.
+
+They copy the arrays that they are given: later changes to these have no effect.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +14,7 @@ from kinetree._types import AnyArray, Float, Number
 from kinetree.dynamics import gravity_force, inverse_dynamics
 from kinetree.model import Model, ModelError, difference
 from kinetree.model.arguments import require_width
+from kinetree.model.checks import frozen
 from kinetree.model.required import require_function, require_model
 
 from .forces import Controller, control_force
@@ -29,7 +33,7 @@ def _gain(name: str, value: Any, nv: int) -> Any:
     require_real(name, array)
     if array.ndim and array.shape[-1] not in (1, nv):
         raise ValueError(f"{name} must be a number or have shape ({nv},), not {tuple(array.shape)}")
-    return array
+    return frozen(array)
 
 
 def pd(model: Model, target: Float[AnyArray, "... nq"], kp: Gain, kd: Gain) -> Controller:
@@ -42,7 +46,7 @@ def pd(model: Model, target: Float[AnyArray, "... nq"], kp: Gain, kd: Gain) -> C
         kd: force per velocity, likewise.
     """
     require_model(model)
-    target = require_width("target", target, model.nq)
+    target = frozen(require_width("target", target, model.nq))  # compiled loops would not see changes
     kp, kd = _gain("kp", kp, model.nv), _gain("kd", kd, model.nv)
 
     def control(t: jax.Array, q: jax.Array, qd: jax.Array) -> jax.Array:

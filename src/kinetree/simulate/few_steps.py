@@ -40,7 +40,7 @@ def few_steps(
         if after is None or after.batch != batch:
             return None
         state = after
-    ctrl = np.zeros((steps, *batch, model.nu)) if controls is None else controls
+    ctrl = np.zeros((steps, *batch, model.nu)) if controls is None else np.array(controls)
     others = {"ctrl": ctrl, "done": np.zeros((steps, *batch), bool)}
     names = None if record is None else {n: others[n] if n in others else _together(seen, n) for n in record}
     return state, names
