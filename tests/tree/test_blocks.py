@@ -81,3 +81,12 @@ def test_a_bush_is_nearly_all_pieces():
     top, pieces = cut(Tree((np.arange(100_000) + 1) // 2 - 1), 8, 2048)
     assert top.blocks.rows.size < 1000
     assert (pieces.blocks.rows >= 0).mean() > 0.8
+
+
+@pytest.mark.parametrize("length", [100, 400, 600, 1000, 1500, 5000])
+def test_lanes_are_full_for_paths_of_any_length(length):
+    """Few paths of 1 000 rows fit the cache of a core. Pieces of two of them left six of eight lanes empty."""
+    row = np.arange(20_000)
+    top, pieces = cut(Tree(np.where(row % length == 0, -1, row - 1)), 8, 2048)
+    cells = 8 * (top.blocks.turns.sum() + pieces.blocks.turns.sum())
+    assert cells <= 2 * len(row)

@@ -83,10 +83,10 @@ def cut(tree: Tree, width: int, piece_rows: int, inner: np.ndarray | None = None
 
     No chunk begins with a row that is `inner`, (rows,), because the rows of one joint stay together.
     """
-    in_top = tree.subtree_size > piece_rows
+    in_top = (tree.subtree_size > piece_rows) | _holds_long_path(tree, tuning.PIECE_MIN_LANES, piece_rows)
     alone = bool((tree.n_children[in_top] <= 1).all())
     if alone:  # long paths, which then are all top
-        in_top = _size_of_tree(tree) > piece_rows
+        in_top = _of_tree(tree, in_top)
     parent, order = tree.parent, tree.preorder
     branching = np.bincount(parent[in_top & (parent >= 0)], minlength=tree.n) > 1
     after_branch = (parent >= 0) & in_top & branching[np.maximum(parent, 0)]
@@ -101,10 +101,22 @@ def cut(tree: Tree, width: int, piece_rows: int, inner: np.ndarray | None = None
     return top, _pieces(tree, stretches.take(~of_top), in_top, width, piece_rows)
 
 
-def _size_of_tree(tree: Tree) -> np.ndarray:
-    """For each row the number of rows of the whole tree that it belongs to."""
-    sizes, of_row = tree.subtree_size[tree.roots], np.empty(tree.n, np.int64)
-    of_row[tree.preorder] = np.repeat(sizes, sizes)
+def _holds_long_path(tree: Tree, lanes: int, piece_rows: int) -> np.ndarray:
+    """(rows,): True if so few paths like the longest below a row fill a piece that most lanes would be empty."""
+    order = tree.preorder
+    places = np.arange(tree.n)
+    heads = np.flatnonzero(tree.starts_path[order])
+    left = np.repeat(np.append(heads[1:], tree.n), np.diff(np.append(heads, tree.n))) - places
+    before = np.concatenate([[0], np.cumsum(left * lanes > piece_rows)])
+    found = np.empty(tree.n, bool)
+    found[order] = before[places + tree.subtree_size[order]] > before[:-1]
+    return found
+
+
+def _of_tree(tree: Tree, roots: np.ndarray) -> np.ndarray:
+    """(rows,): what is true of the root of each row's tree."""
+    of_row = np.empty(tree.n, bool)
+    of_row[tree.preorder] = np.repeat(roots[tree.roots], tree.subtree_size[tree.roots])
     return of_row
 
 
@@ -113,7 +125,7 @@ def _top(tree: Tree, stretches: Stretches, width: int, turns: int, alone: bool, 
     count = -(-length // turns)
     stretch = np.repeat(np.arange(len(head)), count)
     number = np.arange(len(stretch)) - np.repeat(np.cumsum(count) - count, count)  # of the chunk in its stretch
-    begins, ends = head[stretch] + number * turns, (head + length)[stretch]
+    begins, ends = head[stretch] + number * length[stretch] // count[stretch], (head + length)[stretch]
     if inner is not None:  # rows of a joint follow one another in the preorder
         places = np.arange(tree.n)
         begins = np.maximum.accumulate(np.where(inner[tree.preorder], 0, places))[begins]

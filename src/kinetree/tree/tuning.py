@@ -16,6 +16,7 @@ MAX_CHILDREN = 32  # children that a row gathers; in levels with more they add u
 
 # -- blocks on a CPU ---------------------------------------------------------------------------------------------------
 MAX_BLOCK_ROWS_PER_PIECE = 4  # pieces; a block on a long path holds at most the rows of 4 pieces [million]
+PIECE_MIN_LANES = 4  # lanes; longer paths, of which fewer fit a piece, are cut into chunks [million]
 MIN_TOP_BLOCKS = 64  # blocks; long paths have shorter blocks where there would be fewer: cores need work [million]
 
 # -- clusters of several devices ---------------------------------------------------------------------------------------
