@@ -31,6 +31,7 @@ from .solids import UNIT_BOX, chosen_corner, farthest_corner, feature, search_of
 from .support import bounding_radius, core_box, core_radius, support
 
 FLAT_TOLERANCE = 1e-6  # metres; enough where faces decide where shapes touch. MuJoCo's for all shapes
+FLAT_PART = 1e-5  # the same, of the radius of a cylinder
 NEARLY_FLAT = 0.9975  # cosine of a direction and the normal of such a face (from FACE_ALIGNED on an end counts as flat)
 FACES = ("cylinder", "box", "mesh")  # kinds with flat faces or straight lines, which may touch in several points
 LEAST_OVERLAP = 1e-15  # m: less is no contact in MuJoCo, so one shape may stand exactly on another
@@ -128,7 +129,10 @@ def _deep(kinds: Kinds, a: Geom, b: Geom, flat: Vec3 | None = None) -> Penetrati
     fine = CYLINDER_TOLERANCE if "cylinder" in kinds else TOLERANCE
 
     def tolerance(normal: Vec3) -> Any:
-        return fine if flat is None else jnp.where(normal.dot(flat) > NEARLY_FLAT, FLAT_TOLERANCE, fine)
+        if flat is None:
+            return fine
+        rough = jnp.minimum(FLAT_TOLERANCE, FLAT_PART * a.size.x)
+        return jnp.where(normal.dot(flat) > NEARLY_FLAT, jnp.maximum(rough, fine), fine)
 
     return penetration(ends, _between(kinds, a, b), tolerance, smooth="ellipsoid" in kinds)
 

@@ -26,6 +26,7 @@ INNER = 0.75  # of a face's width: the inner part
 INSCRIBED = 0.98  # of its radius, a polygon of 16 corners that stands for the end of a cylinder reaches everywhere
 # Cosines of the angle of two faces, and of the cone of normals: together no more than MuJoCo's tolerance for faces.
 FLAT, NARROW = 0.99995, 0.9969
+FEW = 12  # steps of descent with one unknown; four find it
 TIE = 1e-10  # metres; points whose heights differ by less are as far
 
 
@@ -201,7 +202,7 @@ def _beside(which: int, side: Seeker, other: Seeker, reach: Scalar, known: Certa
         return geom.position + d * radius, other.farthest(-d)
 
     start = Lowest(outward, jnp.full_like(radius, jnp.inf), away, away)
-    best, arrived = descended(ends, start, reach, axis)
+    best, arrived = descended(ends, start, reach, axis, FEW)
     normal, depth = best.normal, best.depth
     point = ends(normal)[1]
     up = axis.dot(point - geom.position)

@@ -20,6 +20,7 @@ from .shapes import where
 
 MAX_ITERATIONS = 60  # Corners of hulls need about ten; smooth shapes gain a factor of a few for each.
 ROUGH = 1e-3  # part of the squared distance; from here on descent finds that of smooth shapes
+FEW = 24  # steps of descent; at edges it never arrives
 FARTHEST = 1e15  # metres; more than the distance of any two points
 FACES = [(0, *f) for k in range(4) for f in combinations((1, 2, 3), k)]  # of four corners, those with the first
 
@@ -171,7 +172,7 @@ def nearest_points(support: Ends, along: Vec3, reach: Scalar, smooth: bool = Fal
 
         def polished(state: tuple[Nearest, Any]) -> tuple[Nearest, Any]:
             start = Lowest(normal, jnp.full_like(zero, jnp.inf), found.first, found.second)
-            best, arrived = descended(support, start, reach)
+            best, arrived = descended(support, start, reach, steps=FEW)
             arrived = arrived & (best.depth < 0)  # Shapes that are apart are nowhere farther apart; others may be.
             return where(arrived, Nearest(best.first, best.second, s.overlap), state[0]), ~arrived
 
