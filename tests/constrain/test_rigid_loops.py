@@ -1,12 +1,18 @@
 """Rigid loops among soft constraints: equations of motion with both, derivatives, steps in time."""
 
+import sys
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import kinetree as kt
-from kinetree.constrain.choose import way_of
+from kinetree.constrain.choose import solver_for, way_of
+from kinetree.constrain.native.binding import tables_of
+from kinetree.constrain.native.programs import program_of
+from kinetree.lanes.program.straight import slot_numbers
 
 from ..dynamics.closed import FOUR_BAR_GUESS, four_bar, grown, leg, stewart_platform
 
@@ -61,6 +67,43 @@ def derivatives(model: kt.Model, q: np.ndarray, qd: np.ndarray, tau: np.ndarray)
         there = [kt.close_loops(model, q + s * h * np.asarray(along)) for s in (1, -1)]
         ahead = [by_state(jnp.asarray(x), jnp.asarray(qd)) for x in there]
         np.testing.assert_allclose(slope, (ahead[0] - ahead[1]) / (2 * h), atol=1e-5 * np.abs(slope).max())
+
+
+def test_derivatives_are_native(monkeypatch):
+    """Accelerations and forces of a loop, by state, forces and places of the loop, in both modes."""
+
+    def refuse(*_, **__):
+        raise AssertionError("loops by XLA")
+
+    monkeypatch.setattr(sys.modules["kinetree.constrain.constrained"], "solve_constraints", refuse)
+    monkeypatch.setattr(sys.modules["kinetree.dynamics.loops.forward"], "closed_answer", refuse)
+    model = four_bar().closed
+    q, qd = map(jnp.asarray, kt.close_loops(model, FOUR_BAR_GUESS, np.array([1.0, 0, 0])))
+
+    def found(x):
+        moved = replace(model, loops=replace(model.loops, position1=model.loops.position1 + x[9:]))
+        solved = kt.constrained_dynamics(moved, q + x[:3], qd + x[3:6], x[6:9])
+        plain = kt.forward_dynamics(moved, q + x[:3], qd + x[3:6], x[6:9])
+        return jnp.concatenate([plain - 2 * solved.qdd, solved.tau_constraint, solved.loop_forces.ravel()])
+
+    x, h = jnp.zeros(12).at[6:9].set(0.3), 1e-5
+    value, slope = jax.jit(found), np.asarray(jax.jit(jax.jacrev(found))(x))
+    for way in np.random.default_rng(0).standard_normal((3, 12)):
+        differences = (value(x + h * way) - value(x - h * way)) / (2 * h)
+        np.testing.assert_allclose(slope @ way, differences, atol=1e-8 * np.abs(differences).max())
+        forward = jax.jvp(found, (x,), (jnp.asarray(way),))[1]
+        np.testing.assert_allclose(forward, slope @ way, atol=1e-12 * np.abs(differences).max())
+
+
+def test_programs_read_what_they_wrote():
+    """Memory begins with what an earlier call left, which may be NaN: also where a block of rows is not full."""
+    solver = solver_for(kt.load(FOLLOWING.format("0.1 0.5 0.2 0 0"), rigid_equalities=True), float, 1e-3)
+    native, written = program_of(solver.variant), set()
+    for loop, table in zip(native.program.loops, tables_of(native, solver.plan), strict=True):
+        for row in table:
+            seen = (*loop.reads, *loop.adds, *(() if loop.when is None else (loop.when,)))
+            assert written.issuperset(i for place in seen for i in slot_numbers(place, row)), loop
+            written.update(i for place in loop.writes for i in slot_numbers(place, row))
 
 
 @pytest.mark.thorough

@@ -34,8 +34,14 @@ def natively_closed(model: Model, reference: Any, q: Any, qd: Any, tau: Any, f_e
     if solver is None:
         return None
     given = q, qd, tau, f_ext
-    return _solved(solver, *given) if is_known(given) else natively(_solved, reference, None, solver, *given)
+    return (_solved(solver, *given) if is_known(given) else natively(_solved, reference, _moved, solver, *given))[0]
 
 
-def _solved(solver: Solver, *given: Any) -> Any:
-    return solver(*given).qdd
+def _solved(solver: Solver, *given: Any) -> tuple:
+    found = solver(*given)
+    return found.qdd, found.held
+
+
+def _moved(solver: Solver, motions: Any, reached: tuple, *given: Any) -> tuple:
+    """The same where accelerations and the forces of loops are known."""
+    return solver.at_solution(*given, motions=motions, solution=reached[0], held=reached[1]).qdd, None

@@ -103,7 +103,10 @@ def constrained_dynamics(
         note("constrained_dynamics", way)
         if solver is None:
             return by_xla(*given)
-        return _reported(solver, *given) if is_known(given) else natively(_reported, by_xla, _moved, solver, *given)
+        if is_known(given):
+            return _reported(solver, *given)[:-1]
+        held = solver.no_forces(q)
+        return natively(_reported, lambda *given: (*by_xla(*given), held), _moved, solver, *given)[:-1]
 
     def by_xla(q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
         return posed(model, has, q, qd, tau, f_ext, warm, step(q.dtype))[1]()
@@ -127,13 +130,15 @@ def _reported(solver: Solver, *given: Any) -> Any:
     touch = _touch(found, q)
     loops = found.loops
     held = touch[0][:, :0, :1].repeat(6, -1) if loops is None else loops.reshape(len(q), loops.shape[-1] // 6, 6)
-    return found.qdd, found.force, touch, found.iterations.astype(np.int32), found.converged, held
+    return found.qdd, found.force, touch, found.iterations.astype(np.int32), found.converged, held, found.held
 
 
 def _moved(solver: Solver, motions: Any, reached: Any, q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
     """The same where accelerations are known; None for what has no derivative."""
-    found = solver.at_solution(q, qd, tau, f_ext, motions=motions, solution=reached[0])
-    return found.qdd, found.force, (*_touch(found, q)[:3], None), None, None, None
+    found = solver.at_solution(q, qd, tau, f_ext, motions=motions, solution=reached[0], held=reached[-1])
+    touch, loops = (*_touch(found, q)[:3], None), found.loops
+    held = None if loops is None else loops.reshape(reached[-2].shape)
+    return found.qdd, found.force, touch, None, None, held, None
 
 
 def known_if_huge(model: Model, dtype: Any) -> Huge | None:

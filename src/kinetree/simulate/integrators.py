@@ -37,7 +37,9 @@ def semi_implicit_step(model: Model, state: State, drive: Drive) -> State:
     tau, rate, _ = acted(model, q, qd, state.act, drive)
     warm_start = state.warm_start
     if drive.constraints is not None:
-        warm_start, total = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, warm_start, h, drive.solver)
+        warm_start, total, _ = constrained(
+            model, drive.constraints, q, qd, tau, drive.f_ext, warm_start, h, drive.solver
+        )
         qdd = damped_acceleration(model, q, qd, Forces(tau, drive.f_ext, total), h)
     elif model.passive is not None:
         load = h * jnp.asarray(model.passive.damping, q.dtype)[None]

@@ -74,7 +74,8 @@ def _first_order(model: Model, state: State, drive: Drive, fast: bool, ends: Any
     qdd = warm_start = state.warm_start
     total = None
     if drive.constraints is not None or not (fast or damped):
-        qdd, total = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, state.warm_start, h, drive.solver)
+        reached = constrained(model, drive.constraints, q, qd, tau, drive.f_ext, state.warm_start, h, drive.solver)
+        qdd, total = reached.qdd, reached.total
         warm_start = qdd
     forces = Forces(tau, drive.f_ext, total, drive.constraints)
     if fast:

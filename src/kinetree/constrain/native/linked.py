@@ -37,7 +37,7 @@ def frame_parts(f: Linking, power: int | None) -> list[Part]:
 
 def loop_parts(f: Linking) -> list[Part]:
     """Rows of rigid loops."""
-    return [*map(loops.find_rows, f.loops), *([loops.follower_rows()] if f.following else [])]
+    return [*map(loops.find_rows, f.loops), *(loops.follower_rows() if f.following else [])]
 
 
 def link_kinds(f: Linking) -> list[Kind]:

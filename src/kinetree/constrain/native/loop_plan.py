@@ -15,8 +15,9 @@ from .memory import FORCE
 LoopKind = tuple[str, Moves]  # a kind of loop, and which of its two bodies move
 NO_LINK = LinkTouch(())  # pads a group
 
-# Wanted values of three rows: accelerations, a motion that closes loops, a change of velocities; and their forces.
-ROWS3 = dict.fromkeys(("wanted", "motion", "change", "force"), THREE)
+# Wanted values of three rows: accelerations, a motion that closes loops, a change of velocities; their forces; and in
+# derivatives what x lacks of the wanted values.
+ROWS3 = dict.fromkeys(("wanted", "motion", "change", "force", "gap"), THREE)
 HELD3 = Memory(**ROWS3, pushes=((FORCE, FORCE),) * WIDTH)  # unit forces on both bodies, about the points of their trees
 FOLLOWING3 = Memory(**ROWS3, slope=THREE)  # of joints that follow others
 
@@ -89,6 +90,10 @@ class RigidLoops:
         """First slots of all blocks, and their groups of links."""
         every = np.array(self._blocks, np.int64)
         return every, self._link // WIDTH + np.arange(len(every))
+
+    def followers(self) -> np.ndarray:
+        """First slots of the blocks of joints that follow others."""
+        return np.array(self._blocks[self._following[1] :], np.int64)
 
     def follower(self, field: str) -> np.ndarray:
         """Slots of a field of the joints that follow others."""

@@ -33,13 +33,13 @@ PROXIMAL_TURNS = 2  # after the first; with M of 4e-11 (float64), 2e-5 (float32)
 HEAD = HELD3  # blocks of all kinds begin alike: with the fields of loop_plan.ROWS3
 
 
-def _both(plan: Plan, kind: LoopKind, of: Any, static: Any) -> list[np.ndarray]:
+def both_bodies(plan: Plan, kind: LoopKind, of: Any, static: Any) -> list[np.ndarray]:
     """Something of the rows of both bodies of the loops of a kind; `static` for a body that does not move."""
     own = plan.rigid.rows[:, plan.rigid.groups[kind]]
     return [of(np.maximum(r, 0)) if moves else np.full(len(r), static) for r, moves in zip(own, kind[1], strict=True)]
 
 
-def _bases(plan: Plan) -> Any:
+def tree_bases(plan: Plan) -> Any:
     return lambda rows: plan.base(plan.tree_of_row[rows])
 
 
@@ -54,7 +54,7 @@ class LoopFrames(NamedTuple):
     rate: Any  # at which errors fade
 
 
-def _blocks(kind: LoopKind, column: int, field: str) -> tuple[Slots, ...]:
+def blocks_slots(kind: LoopKind, column: int, field: str) -> tuple[Slots, ...]:
     """A field of the blocks of a loop."""
     own = HELD3.at(column, field)
     return tuple(own._replace(offset=own.offset + k * HELD3.size) for k in range(blocks_of(kind[0])))
@@ -93,13 +93,17 @@ def find_rows(kind: LoopKind) -> Part:
         if moves[k]
         for x in (ROW.at(k, "pose"), ROW.at(2 + k, "pose"), ROW.at(k, "v"), ROW.at(k, "drift"))
     )
-    writes = tuple(s for f in ("wanted", "motion", "change", "pushes") for s in _blocks(kind, 4, f))
+    writes = tuple(s for f in ("wanted", "motion", "change", "pushes") for s in blocks_slots(kind, 4, f))
     example = jax.tree.structure(LoopFrames(PLACEMENT, PLACEMENT, 0.0))
     loop = Loop(step, 5, example, reads=(*reads, fixed("gravity")), writes=writes)
 
     def turns(plan: Plan) -> np.ndarray:
         base = plan.base(0)
-        return table(*_both(plan, kind, plan.row, base), *_both(plan, kind, _bases(plan), base), _first(plan, kind))
+        return table(
+            *both_bodies(plan, kind, plan.row, base),
+            *both_bodies(plan, kind, tree_bases(plan), base),
+            _first(plan, kind),
+        )
 
     def constants(model: Model, plan: Plan, known: Known) -> LoopFrames:
         loops, own = model.loops, plan.rigid.groups[kind]
@@ -136,8 +140,8 @@ class Polynomial(NamedTuple):
     follows: Any
 
 
-def follower_rows() -> Part:
-    """Rows of joints that follow others."""
+def follower_rows() -> list[Part]:
+    """Rows of joints that follow others; zeros where a block has fewer rows."""
 
     def step(known: Polynomial, _: tuple, reads: tuple) -> tuple:
         q1, q2, qd1, qd2 = reads
@@ -151,7 +155,7 @@ def follower_rows() -> Part:
     loop = Loop(step, 4 + len(fields), example, reads=reads, writes=tuple(number(4 + k) for k in range(len(fields))))
 
     def turns(plan: Plan) -> np.ndarray:
-        one, two = _followed(plan)
+        one, two = followed(plan)
         columns = plan.structure.q_of_row
         slots = [plan.rigid.follower(f) for f in fields]
         return table(plan.q + columns[one], plan.q + columns[two], plan.row(one), plan.row(two), *slots)
@@ -162,10 +166,11 @@ def follower_rows() -> Part:
         c = split(equal.coefficients)
         return Polynomial((c[0], *(x * follows for x in c[1:])), equal.reference1, equal.reference2, follows)
 
-    return Part(loop, turns, constants)
+    rest = fill(lambda plan: table(plan.rigid.followers()), *(FOLLOWING3.at(0, f) for f in (*fields[:3], "gap")))
+    return [rest, Part(loop, turns, constants)]
 
 
-def _followed(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+def followed(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     """Rows that follow others, and these; a row that is held at a number follows itself, by nothing."""
     pairs = np.array([(a, a if b < 0 else b) for a, b in plan.rigid.following], np.int64).reshape(-1, 2)
     return pairs[:, 0], pairs[:, 1]
@@ -178,7 +183,7 @@ def _three(values: Any) -> tuple:
     return tuple(values[:, k] for k in range(WIDTH))
 
 
-def _groups(plan: Plan) -> np.ndarray:
+def loop_groups(plan: Plan) -> np.ndarray:
     blocks, groups = plan.rigid.blocks()
     return table(plan.links.group(groups), blocks)
 
@@ -190,7 +195,7 @@ def set_stiffness() -> Part:
     def constants(model: Model, plan: Plan, known: Known) -> tuple:
         return _three(plan.rigid.spread(np.ones(there(model.loops).n_rows), np))
 
-    return Part(loop, _groups, constants)
+    return Part(loop, loop_groups, constants)
 
 
 def spread_unit_forces(kind: LoopKind) -> Part:
@@ -203,7 +208,7 @@ def spread_unit_forces(kind: LoopKind) -> Part:
 
     count = sum(moves) * blocks
     writes = tuple(CARRIER.at(1 + k, "sags") for k in range(count))
-    loop = Loop(step, 1 + count, NOTHING, reads=_blocks(kind, 0, "pushes"), writes=writes)
+    loop = Loop(step, 1 + count, NOTHING, reads=blocks_slots(kind, 0, "pushes"), writes=writes)
 
     def turns(plan: Plan) -> np.ndarray:
         first, group = plan.rigid.first(kind)
@@ -223,7 +228,7 @@ def spread_follower_entries() -> list[Part]:
     other = Loop(lambda _, __, reads: ((), (-reads[0],), ()), 2, NOTHING, reads=(number(1),), adds=(number(0),))
 
     def slots(plan: Plan, which: int) -> np.ndarray:
-        links, rows = plan.rigid.follower_links(), _followed(plan)[which]
+        links, rows = plan.rigid.follower_links(), followed(plan)[which]
         return np.array([plan.links.v(int(k), int(r)) for k, r in zip(links, rows, strict=True)], np.int64)
 
     return [
@@ -270,7 +275,7 @@ def subtract_wanted(field: str) -> Part:
         reads=(HEAD.at(1, field),),
         writes=(GROUP.at(0, "t"),),
     )
-    return Part(loop, _groups)
+    return Part(loop, loop_groups)
 
 
 def refine() -> Part:
@@ -313,7 +318,7 @@ def settle_forces() -> Part:
 
 def clear_forces() -> Part:
     """Set the forces of the rows to zero."""
-    return fill(_groups, HEAD.at(1, "force"))
+    return fill(loop_groups, HEAD.at(1, "force"))
 
 
 def keep_forces(closing: Slots | None) -> Part:
@@ -323,7 +328,7 @@ def keep_forces(closing: Slots | None) -> Part:
         return (), (tuple(-x for x in reads[0]),), ()
 
     loop = Loop(step, 2, NOTHING, reads=(GROUP.at(0, "t"),), adds=(HEAD.at(1, "force"),), when=closing)
-    return Part(loop, _groups)
+    return Part(loop, loop_groups)
 
 
 # -- forces -----------------------------------------------------------------------------------------------------------
@@ -340,14 +345,14 @@ def _total(forces: tuple, pushes: tuple, end: int) -> Force:
 def apply_forces(kind: LoopKind) -> Part:
     """Put the forces of loops on their bodies."""
     ends = [k for k in (0, 1) if kind[1][k]]
-    own = *_blocks(kind, 2, "force"), *_blocks(kind, 2, "pushes")
+    own = *blocks_slots(kind, 2, "force"), *blocks_slots(kind, 2, "pushes")
     half = len(own) // 2
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         return (), tuple(_total(reads[:half], reads[half:], k) for k in ends), ()
 
     loop = Loop(step, 3, NOTHING, reads=own, adds=tuple(ROW.at(k, "force") for k in ends))
-    return Part(loop, lambda plan: table(*_both(plan, kind, plan.row, plan.base(0)), _first(plan, kind)))
+    return Part(loop, lambda plan: table(*both_bodies(plan, kind, plan.row, plan.base(0)), _first(plan, kind)))
 
 
 def apply_follower_forces() -> Part:
@@ -361,14 +366,14 @@ def apply_follower_forces() -> Part:
 
     def turns(plan: Plan) -> np.ndarray:
         own = [plan.rigid.follower(f) for f in ("force", "slope")]
-        return table(*map(plan.row, _followed(plan)), *own)
+        return table(*map(plan.row, followed(plan)), *own)
 
     return Part(loop, turns)
 
 
 def report_forces(kind: LoopKind, array: int) -> Part:
     """Output the wrenches of loops on their second bodies, in the world, about its origin."""
-    own = *_blocks(kind, 1, "force"), *_blocks(kind, 1, "pushes")
+    own = *blocks_slots(kind, 1, "force"), *blocks_slots(kind, 1, "pushes")
     half = len(own) // 2
     moves = kind[1][1]
 
@@ -382,7 +387,9 @@ def report_forces(kind: LoopKind, array: int) -> Part:
     loop = Loop(step, 3, NOTHING, reads=(*own, *bases), outputs=outputs)
 
     def turns(plan: Plan) -> np.ndarray:
-        return table(_both(plan, kind, _bases(plan), plan.base(0))[1], _first(plan, kind), 6 * plan.rigid.groups[kind])
+        return table(
+            both_bodies(plan, kind, tree_bases(plan), plan.base(0))[1], _first(plan, kind), 6 * plan.rigid.groups[kind]
+        )
 
     return Part(loop, turns)
 

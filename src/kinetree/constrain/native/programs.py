@@ -10,7 +10,7 @@ from kinetree.lanes import Lane, Loop, Slots, slot
 from kinetree.lanes.kept.once import Once
 from kinetree.model import Model
 
-from . import contacts, coupled, joints, kinematics, loops, roots, strings
+from . import contacts, coupled, joints, kinematics, loop_changes, loops, roots, strings
 from .binding import Native, starting
 from .features import Features
 from .fluid import add_fluid_forces
@@ -51,25 +51,30 @@ class ConstraintVariant(NamedTuple):
     @property
     def outputs(self) -> tuple[str, ...]:
         """The outputs, in order."""
-        one = {Goal.CONTACTS: "points", Goal.ANSWER: "answer", Goal.MOTIONS: "motions"}
+        linking = self.features.linking
+        if self.goal is Goal.ANSWER:
+            return ("answer", *(("held",) if linking.rigid else ()))
+        one = {Goal.CONTACTS: "points", Goal.MOTIONS: "motions"}
         if self.goal in one:
             return (one[self.goal],)
         found = "qdd", "force", "total"
         if self.goal is Goal.FORCES:
             return found
         points = ("points",) if self.features.touches else ()
-        more = "left" if self.goal is Goal.BALANCE else "counts"
-        loops = ("loops",) if self.features.linking.loops else ()
-        return (*found, more, *points, *(("pushes",) if self.forces else ()), *loops)
+        balance = self.goal is Goal.BALANCE
+        rows = ("gap" if balance else "held",) if linking.rigid else ()
+        loops = ("loops",) if linking.loops else ()
+        return (*found, "left" if balance else "counts", *rows, *points, *(("pushes",) if self.forces else ()), *loops)
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The inputs, in order."""
+        rigid = self.features.linking.rigid
         if self.goal is Goal.ANSWER:
-            return "q", "qd", "warm", "change"
+            return ("q", "qd", "warm", "change", *(("gap",) if rigid else ()))
         asks = self.goal in (Goal.CONTACTS, Goal.MOTIONS)
         optional = {"warm": self.warm, "f_ext": self.external} if not asks else {}
-        optional["motions"] = self.recalls
+        optional |= {"motions": self.recalls, "held": rigid and self.goal is Goal.BALANCE}
         return ("q", *(() if asks else ("qd", "tau")), *(k for k, there in optional.items() if there))
 
 
@@ -278,7 +283,7 @@ def contact_parts(v: ConstraintVariant) -> list[Part]:
 def solution_parts(v: ConstraintVariant) -> list[Part | Again]:
     """From a state to accelerations, or from accelerations to forces."""
     f, at = v.features, v.inputs.index
-    kinds, between = kinds_of(f), between_of(f)
+    kinds, between, rigid = kinds_of(f), between_of(f), f.linking.rigid
     every = [*kinds, *(k for k, _ in between)]
     put, told = {name: k for k, name in enumerate(v.outputs)}, at("motions") if v.recalls else None
     begin: list[Part | Again] = [
@@ -296,8 +301,10 @@ def solution_parts(v: ConstraintVariant) -> list[Part | Again]:
             *begin,
             *constraint_parts(f),
             copy_rows(at("change"), "b"),
+            *([loop_changes.take_rows(at("gap"), "wanted")] if rigid else []),
             *change,
             output_rows("x_new", put["answer"]),
+            *([loop_changes.give_rows("force", put["held"], -1.0)] if rigid else []),
         ]
     if v.goal is Goal.FORCES:
         return [*begin, *constraint_parts(f, None, told), *pull_all(every, f), output_solution(f.quaternions)]
@@ -307,19 +314,22 @@ def solution_parts(v: ConstraintVariant) -> list[Part | Again]:
         *constraint_parts(f, put.get("points"), told),
     ]
     if v.goal is Goal.BALANCE:
-        rounds, more = Rounds(kinds, between, []), left_over(put["left"])
+        held = [loop_changes.take_rows(at("held"), "force")] if rigid else []
+        rounds, more = Rounds(kinds, between, held), left_over(put["left"])
+        more += loop_changes.left_open(f.linking, put["gap"]) if rigid else []
     else:
         rounds, more = rounds_of(f, False, True), [output_counts(put["counts"])]
+        more += [loop_changes.give_rows("force", put["held"])] if rigid else []
     told = [*zip(rounds.kinds, f.dims, strict=False), *rounds.between] if v.forces else []
     return [
         *begin,
         *forces,
         *rounds.parts,
+        *(loops.report_forces(kind, put["loops"]) for kind in f.linking.loops),
         *pull_all(rounds.every, f),
         *more,
         output_solution(f.quaternions),
         *(report_contact_forces(kind, dim, put["pushes"]) for kind, dim in told),
-        *(loops.report_forces(kind, put["loops"]) for kind in f.linking.loops),
     ]
 
 
@@ -339,6 +349,6 @@ def program_of(variant: ConstraintVariant) -> Native:
 
 
 def is_differentiable(features: Features) -> bool:
-    """True if derivatives are native: no tendon resists accelerations, friction slips, and no loop is rigid."""
+    """True if derivatives are native: no tendon resists accelerations, and friction slips."""
     linking = features.linking
-    return not (linking.resists or linking.brakes or linking.rigid or features.noslip)
+    return not (linking.resists or linking.brakes or features.noslip)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
@@ -20,6 +21,7 @@ from .binding import constants_of, tables_of, written_for
 from .contacts import POINT_REPORT
 from .features import Features, features_of
 from .kinds import FORCE_REPORT
+from .loop_changes import rows_width
 from .plan import Plan
 from .programs import ConstraintVariant, Goal, is_differentiable, program_of
 from .recalled import searched, width
@@ -40,6 +42,8 @@ class Solved(NamedTuple):
     answer: Any = None  # of all rows, to a change
     motions: Any = None  # of points of contact that are searched for
     loops: Any = None  # (batch, 6 for each loop): wrenches of rigid loops on their second bodies, in the world
+    held: Any = None  # forces of the rows of rigid loops (loop_changes.py)
+    gap: Any = None  # what these rows lack
 
     @property
     def iterations(self) -> Any:
@@ -102,23 +106,37 @@ class Solver:
         found = None if builtin is None else builtin(*inputs)
         return (found,) if isinstance(found, np.ndarray) else found
 
+    def no_forces(self, q: Any) -> Any:
+        """Zero forces of the rows of loops; None without loops."""
+        return jnp.zeros((len(q), rows_width(self.plan)), q.dtype) if self.plan.rigid else None
+
     def motions(self, q: Any) -> Any:
         """How points of contact that need a search move, for `at_solution`; None if there are none."""
         return _motions(self, q) if smooth_variant(self.variant).recalls else None
 
     def at_solution(
-        self, q: Any, qd: Any = None, tau: Any = None, f_ext: Any = None, *, motions: Any, solution: Any = None
+        self,
+        q: Any,
+        qd: Any = None,
+        tau: Any = None,
+        f_ext: Any = None,
+        *,
+        motions: Any,
+        solution: Any = None,
+        held: Any = None,
     ) -> Solved:
-        """A function with the derivatives of the answer, for known accelerations. It has other values."""
-        balance = smooth_variant(self.variant)
-        native, given = program_of(balance), {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext}
-        if motions is not None:
-            given["motions"] = motions
+        """A function with the derivatives of the answer, for known accelerations and forces of loops.
 
-        def found(qdd: Any, names: tuple[str, ...]) -> Solved:
+        It has other values.
+        """
+        balance = smooth_variant(self.variant)
+        native = program_of(balance)
+        given = {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext, "motions": motions}
+
+        def found(qdd: Any, held: Any, names: tuple[str, ...]) -> Solved:
             key, outputs = (id(native), names), tuple(map(balance.outputs.index, names))
             own = _singles.get(self.plan, key, lambda: single(native.program, tables_of(native, self.plan), outputs))
-            widths, inputs = _widths(balance, self.plan), _inputs(balance, **given, warm=qdd)
+            widths, inputs = _widths(balance, self.plan), _inputs(balance, **given, warm=qdd, held=held)
             whole = run_slope(
                 own.program,
                 own.slots,
@@ -130,16 +148,18 @@ class Solver:
             return self._split(whole, names)
 
         if balance.goal is not Goal.BALANCE:
-            return found(solution, balance.outputs)
+            return found(solution, held, balance.outputs)
         answer = answering(self.variant.features)
-        asked, left = program_of(answer), found(solution, ("left",)).left
+        lacks = tuple(name for name in balance.outputs if name in ("left", "gap"))
+        asked, left = program_of(answer), found(solution, held, lacks)
         tables = tables_of(asked, self.plan)
         bounded = BoundProgram(asked.program, self.plan.slots, _widths(answer, self.plan), tables, self.answers)
-        (moved,) = run_change(bounded, bounded, _inputs(answer, q=q, qd=qd, warm=solution), (left,))
+        changes = tuple(getattr(left, name) for name in lacks)
+        moved, *freed = run_change(bounded, bounded, _inputs(answer, q=q, qd=qd, warm=solution), changes)
         coupling = self.plan.coupling
         reached = solution - (moved if coupling is None else moved[:, coupling.kept_v])
-        rest = tuple(name for name in balance.outputs if name not in ("qdd", "left"))
-        return found(reached, rest)._replace(qdd=reached)
+        rest = tuple(name for name in balance.outputs if name not in ("qdd", *lacks))
+        return found(reached, held + freed[0] if freed else None, rest)._replace(qdd=reached)
 
     def _split(self, whole: tuple, names: tuple[str, ...] | None = None) -> Solved:
         found = dict(zip(names or self.variant.outputs, whole, strict=True))
@@ -153,8 +173,8 @@ class Solver:
 def _widths(variant: ConstraintVariant, plan: Plan) -> tuple[int, ...]:
     """The widths of the outputs."""
     n, points = plan.n, len(plan.all_points()[0])
-    held = 6 * sum(map(len, plan.rigid.groups.values()))
-    widths = Solved(n, n, n, 2, POINT_REPORT * points, FORCE_REPORT * points, n, n, 0, held)
+    loops, rows = 6 * sum(map(len, plan.rigid.groups.values())), rows_width(plan)
+    widths = Solved(n, n, n, 2, POINT_REPORT * points, FORCE_REPORT * points, n, n, 0, loops, rows, rows)
     return tuple(getattr(widths, name) for name in variant.outputs)
 
 
@@ -196,7 +216,7 @@ def answering(features: Features) -> ConstraintVariant:
 def _inputs(variant: ConstraintVariant, **given: Any) -> tuple:
     """The inputs of a program; directions in which it is linear come later."""
     flat = {k: flattened(x) if k == "f_ext" and x is not None else x for k, x in given.items()}
-    return tuple(flat[name] for name in variant.inputs if name in flat)
+    return tuple(flat[name] for name in variant.inputs if flat.get(name) is not None)
 
 
 _solvers: OncePerOwner[Solver] = OncePerOwner()

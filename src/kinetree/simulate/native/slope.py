@@ -54,7 +54,8 @@ ENDS = ("q", "qd", "warm_start", "time")
 
 def has_slopes(v: StepVariant) -> bool:
     """True if derivatives of a step with constraints are native."""
-    return v.free is None and v.integrator != "RK4" and not v.sloped and is_differentiable(v.features)
+    loops = v.features.linking.rigid  # their projection is by XLA
+    return v.free is None and v.integrator != "RK4" and not (v.sloped or loops) and is_differentiable(v.features)
 
 
 def _balance(v: StepVariant) -> Native:

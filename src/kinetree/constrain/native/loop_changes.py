@@ -1,0 +1,87 @@
+"""Rigid loops in derivatives: the forces of their rows are known numbers, and G x − γ is a residual beside the balance.
+
+All rows together are an array of three numbers for each block (loop_plan.py), with zeros where a block has fewer rows.
+"""
+
+import numpy as np
+
+from kinetree.lanes import Lane, Loop
+
+from .features import Linking
+from .links import WIDTH
+from .loop_plan import LoopKind
+from .loops import HEAD, blocks_slots, both_bodies, followed
+from .memory import NOTHING, ROW
+from .parts import Part, table
+from .plan import Plan
+from .string_lengths import number
+
+
+def _every_block(plan: Plan) -> np.ndarray:
+    blocks = plan.rigid.blocks()[0]
+    return table(blocks, WIDTH * np.arange(len(blocks)))
+
+
+def rows_width(plan: Plan) -> int:
+    """The width of an array of all rows."""
+    return WIDTH * len(plan.rigid.blocks()[0])
+
+
+def take_rows(array: int, field: str) -> Part:
+    """Put an input of all rows into their slots."""
+    inputs = tuple(Lane(array, 1, k) for k in range(WIDTH))
+    loop = Loop(lambda _, given, __: ((given,), (), ()), 2, NOTHING, writes=(HEAD.at(0, field),), inputs=inputs)
+    return Part(loop, _every_block)
+
+
+def give_rows(field: str, array: int, sign: float = 1.0) -> Part:
+    """Output a field of all rows."""
+    outputs = tuple(Lane(array, 1, k) for k in range(WIDTH))
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        return (), (), tuple(sign * x for x in reads[0])
+
+    return Part(Loop(step, 2, NOTHING, reads=(HEAD.at(0, field),), outputs=outputs), _every_block)
+
+
+def left_open(f: Linking, array: int) -> list[Part]:
+    """Output G x − γ of all rows."""
+    return [*find_gaps(f, ("a", "x"), "wanted"), give_rows("gap", array)]
+
+
+def find_gaps(f: Linking, motion: tuple[str, str], asks: str = "") -> list[Part]:
+    """G x − γ of all rows, in `gap`. `motion`: the fields with J x of bodies, and x; `asks`: that with γ, if any."""
+    return [
+        *(_gaps_of_frames(kind, motion[0], asks) for kind in f.loops),
+        *([_gaps_of_joints(motion[1], asks)] if f.following else []),
+    ]
+
+
+def _gaps_of_frames(kind: LoopKind, motion: str, asks: str) -> Part:
+    ends = [k for k in (0, 1) if kind[1][k]]
+    pushes, gaps = blocks_slots(kind, 2, "pushes"), blocks_slots(kind, 2, "gap")
+    asked = blocks_slots(kind, 2, asks) if asks else ()
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        blocks, rest = reads[: len(pushes)], reads[len(pushes) :]
+        moved, wanted = rest[: len(ends)], rest[len(ends) :]
+        found = [[sum(a.dot(row[k]) for k, a in zip(ends, moved, strict=True)) for row in block] for block in blocks]
+        if asks:
+            found = [[x - y for x, y in zip(*both, strict=True)] for both in zip(found, wanted, strict=True)]
+        return tuple(map(tuple, found)), (), ()
+
+    reads = (*pushes, *(ROW.at(k, motion) for k in ends), *asked)
+    loop = Loop(step, 3, NOTHING, reads=reads, writes=gaps)
+    return Part(loop, lambda plan: table(*both_bodies(plan, kind, plan.row, plan.base(0)), plan.rigid.first(kind)[0]))
+
+
+def _gaps_of_joints(motion: str, asks: str) -> Part:
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        one, two, slope, *wanted = reads
+        gap = one - slope * two
+        return (gap - wanted[0] if asks else gap,), (), ()
+
+    fields = ("gap", "slope", *((asks,) if asks else ()))
+    reads = (ROW.at(0, motion), ROW.at(1, motion), *(number(3 + k) for k in range(len(fields) - 1)))
+    loop = Loop(step, 2 + len(fields), NOTHING, reads=reads, writes=(number(2),))
+    return Part(loop, lambda plan: table(*map(plan.row, followed(plan)), *map(plan.rigid.follower, fields)))
