@@ -131,8 +131,8 @@ def _native_derivative(name: str, steps: int, primals: Any, tangents: Any) -> An
         reached = _told(stepper, state, drive)
     else:
         reached = _native(name, 1, *primals), None
-    after, alpha = checkpoint_name(reached, STEPPED)
-    found = after.warm_start, alpha
+    after, told = checkpoint_name(reached, STEPPED)
+    found = after.warm_start, told
 
     def smooth(stepper: Stepper, state: State, drive: Drive) -> State:
         return stepper.at_solution(state, drive.ctrl, drive.f_ext, *found)

@@ -152,12 +152,13 @@ def factor_links(rigid: bool) -> list[Part]:
     ]
 
 
-def correct_solution(replies: bool, asks: str = "", closing: Slots | None = None) -> list[Part]:
+def correct_solution(replies: bool, asks: str = "", closing: Slots | None = None, keeps: bool = False) -> list[Part]:
     """Replace u by u − V K⁻¹ (Vᵀ D⁻¹ u − γ), in the sweeps of Newton's method, or in replies to forces.
 
     Arguments:
         replies: True for replies to forces, in which loops stay closed: γ is zero. asks: the field of loops that has γ;
-        empty without loops. closing: the slot that says if a reply is the last one.
+        empty without loops. closing: the slot that says if a reply is the last one. keeps: forces of loops of the round
+        before stay known.
     """
 
     def total(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -196,7 +197,8 @@ def correct_solution(replies: bool, asks: str = "", closing: Slots | None = None
     begin = [fill(_every, GROUP.at(0, "t"))]
     if not asks:
         return [*begin, Part(summed, _entries), *solve, Part(ended, _entries)]
-    begin += [] if replies else [loops.subtract_wanted(asks), loops.clear_forces()]
+    to = "force" if asks == "wanted" else "closing"
+    begin += [] if replies else [loops.subtract_wanted(asks), *loops.clear_forces(to, keeps)]
     again = [loops.refine(), *solve, loops.sum_turns()] * loops.PROXIMAL_TURNS
-    turns = [*solve, loops.sum_turns(first=True), *again, loops.settle_forces(), loops.keep_forces(closing)]
+    turns = [*solve, loops.sum_turns(first=True), *again, loops.settle_forces(), loops.keep_forces(to, closing)]
     return [*begin, Part(summed, _entries), *turns, Part(ended, _entries)]

@@ -15,8 +15,9 @@ import numpy as np
 from kinetree.lanes import Lane, Loop, Slots
 from kinetree.spatial import Force
 
-from . import joined
+from . import joined, loops
 from .conjugate import beginning, conjugate_gradients, unforced
+from .features import Linking
 from .kinds import Kind, load_constraints
 from .memory import BODY, FORCE, NOTHING, NUMBER, ROW, ZERO3, fixed
 from .newton import Linked, at_rest, cleared, inward, outward, unloaded
@@ -73,26 +74,47 @@ def left_over(array: int) -> list[Part]:
     ]
 
 
-def left_over_of_step(array: int) -> list[Part]:
-    """H (α − x) + L α on each row: the residual of the equation of an integrator's acceleration."""
+def left_over_of_motion(array: int) -> list[Part]:
+    """H x − Gᵀ λ on each row, after loops pulled."""
+    return [
+        *weighed("a", True),
+        _summed(lambda armature, need, x, push: need + armature * x - push, ("x", "push"), array),
+    ]
+
+
+def left_over_of_step(array: int, linking: Linking) -> list[Part]:
+    """H (α − x) + L α − Gᵀ (μ − λ) on each row: the residual of the equation of an integrator's acceleration.
+
+    With rigid loops these have the forces μ for α, and λ for x; the slots of forces hold λ − μ.
+    """
 
     def further(_: tuple, __: tuple, reads: tuple) -> tuple:
         above, S, x, alpha = reads
-        return (above + S * (alpha - x),), (), ()
+        return (above + S * (alpha - x), alpha - x), (), ()
 
     def turns(plan: Plan) -> np.ndarray:
         return table(plan.up(plan.outward_rows), plan.row(plan.outward_rows))
 
+    def left(armature: Any, need: Any, by: Any, alpha: Any, load: Any, *push: Any) -> Any:
+        return sum(push, need + armature * by + load * alpha)
+
     reads = (ROW.at(0, "a_new"), *(ROW.at(1, f) for f in ("S", "x", "alpha")))
+    writes = (ROW.at(1, "a_new"), ROW.at(1, "x_new"))
+    held, fields = (), ("x_new", "alpha", "load")
+    if linking.rigid:
+        pushed = [loops.apply_follower_forces()] if linking.following else []
+        held = (
+            fill(Plan.every_row, ROW.at(0, "push")),
+            *(loops.apply_forces(kind, _weight) for kind in linking.loops),
+            *pushed,
+        )
+        fields = (*fields, "push")
     return [
         fill(Plan.every_base, ROW.at(0, "a_new")),
-        Part(Loop(further, 2, NOTHING, reads=reads, writes=(ROW.at(1, "a_new"),)), turns),
+        Part(Loop(further, 2, NOTHING, reads=reads, writes=writes), turns),
         *weighed("a_new", False),
-        _summed(
-            lambda armature, need, x, alpha, load: need + armature * (alpha - x) + load * alpha,
-            ("x", "alpha", "load"),
-            array,
-        ),
+        *held,
+        _summed(left, fields, array),
     ]
 
 

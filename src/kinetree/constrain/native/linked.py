@@ -68,7 +68,7 @@ def linked_parts(f: Linking, finishes: bool, always: bool, asks: str = "wanted")
             *(loops.spread_follower_entries() if f.following else []),
             delassus.sweep_links(),
             *delassus.factor_links(f.rigid),
-            *delassus.correct_solution(False, asks if f.rigid else ""),
+            *delassus.correct_solution(False, asks if f.rigid else "", keeps=finishes),
         ],
         strings.move_strings(f.resists) if strung else [],
         [strings.accelerate_strings(along_step, always)] if strung else [],

@@ -12,7 +12,7 @@ from .links import WIDTH
 from .loop_plan import LoopKind
 from .loops import HEAD, blocks_slots, both_bodies, followed
 from .memory import NOTHING, ROW
-from .parts import Part, table
+from .parts import Part, fill, table
 from .plan import Plan
 from .string_lengths import number
 
@@ -25,6 +25,12 @@ def _every_block(plan: Plan) -> np.ndarray:
 def rows_width(plan: Plan) -> int:
     """The width of an array of all rows."""
     return WIDTH * len(plan.rigid.blocks()[0])
+
+
+def rows_slots(plan: Plan, field: str) -> np.ndarray:
+    """Slots of a field of all rows."""
+    blocks = plan.rigid.blocks()[0]
+    return (blocks[:, None] + HEAD.at(0, field).offset + np.arange(WIDTH)).reshape(-1)
 
 
 def take_rows(array: int, field: str) -> Part:
@@ -44,13 +50,13 @@ def give_rows(field: str, array: int, sign: float = 1.0) -> Part:
     return Part(Loop(step, 2, NOTHING, reads=(HEAD.at(0, field),), outputs=outputs), _every_block)
 
 
-def left_open(f: Linking, array: int) -> list[Part]:
-    """Output G x − γ of all rows."""
-    return [*find_gaps(f, ("a", "x"), "wanted"), give_rows("gap", array)]
+def left_open(f: Linking, array: int, motion: tuple[str, str] = ("a", "x"), asks: str = "wanted") -> list[Part]:
+    """Output G x − γ of all rows, as in `find_gaps`."""
+    return [*find_gaps(f, motion, asks), give_rows("gap", array)]
 
 
-def find_gaps(f: Linking, motion: tuple[str, str], asks: str = "") -> list[Part]:
-    """G x − γ of all rows, in `gap`. `motion`: the fields with J x of bodies, and x; `asks`: that with γ, if any."""
+def find_gaps(f: Linking, motion: tuple[str, str], asks: str) -> list[Part]:
+    """G x − γ of all rows, in `gap`. `motion`: the fields with J x of bodies, and x; `asks`: that with γ, or empty."""
     return [
         *(_gaps_of_frames(kind, motion[0], asks) for kind in f.loops),
         *([_gaps_of_joints(motion[1], asks)] if f.following else []),
@@ -85,3 +91,8 @@ def _gaps_of_joints(motion: str, asks: str) -> Part:
     reads = (ROW.at(0, motion), ROW.at(1, motion), *(number(3 + k) for k in range(len(fields) - 1)))
     loop = Loop(step, 2 + len(fields), NOTHING, reads=reads, writes=(number(2),))
     return Part(loop, lambda plan: table(*map(plan.row, followed(plan)), *map(plan.rigid.follower, fields)))
+
+
+def want_nothing() -> Part:
+    """Set γ to zero."""
+    return fill(_every_block, HEAD.at(0, "wanted"))

@@ -15,9 +15,9 @@ from .memory import FORCE
 LoopKind = tuple[str, Moves]  # a kind of loop, and which of its two bodies move
 NO_LINK = LinkTouch(())  # pads a group
 
-# Wanted values of three rows: accelerations, a motion that closes loops, a change of velocities; their forces; and in
-# derivatives what x lacks of the wanted values.
-ROWS3 = dict.fromkeys(("wanted", "motion", "change", "force", "gap"), THREE)
+# Wanted values of three rows: accelerations, a motion that closes loops, a change of velocities; their forces, in
+# the round before, too; those that close loops at the end of a step; and in derivatives what x lacks of wanted values.
+ROWS3 = dict.fromkeys(("wanted", "motion", "change", "force", "before", "closing", "gap"), THREE)
 HELD3 = Memory(**ROWS3, pushes=((FORCE, FORCE),) * WIDTH)  # unit forces on both bodies, about the points of their trees
 FOLLOWING3 = Memory(**ROWS3, slope=THREE)  # of joints that follow others
 

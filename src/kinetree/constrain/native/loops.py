@@ -5,6 +5,7 @@ row, and the solution is δ₀ + δ₁ + …, δₖ₊₁ = (K + M)⁻¹ M δₖ
 2021). It converges to K⁺ as (M/K)ᵏ, and redundant rows share the load.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -316,18 +317,20 @@ def settle_forces() -> Part:
     return Part(loop, lambda plan: plan.links.every())
 
 
-def clear_forces() -> Part:
-    """Set the forces of the rows to zero."""
-    return fill(loop_groups, HEAD.at(1, "force"))
+def clear_forces(field: str, keeps: bool) -> list[Part]:
+    """Set the forces of the rows to zero; `keeps`: those of the round before stay known."""
+    own = HEAD.at(1, field)
+    before = [copy(loop_groups, reads=(own,), writes=(HEAD.at(1, "before"),))] if keeps else []
+    return [*before, fill(loop_groups, own)]
 
 
-def keep_forces(closing: Slots | None) -> Part:
+def keep_forces(field: str, closing: Slots | None) -> Part:
     """Keep the forces of the rows; within conjugate gradients only in the last turn."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         return (), (tuple(-x for x in reads[0]),), ()
 
-    loop = Loop(step, 2, NOTHING, reads=(GROUP.at(0, "t"),), adds=(HEAD.at(1, "force"),), when=closing)
+    loop = Loop(step, 2, NOTHING, reads=(GROUP.at(0, "t"),), adds=(HEAD.at(1, field),), when=closing)
     return Part(loop, loop_groups)
 
 
@@ -342,7 +345,7 @@ def _total(forces: tuple, pushes: tuple, end: int) -> Force:
     return sum(found[1:], found[0])
 
 
-def apply_forces(kind: LoopKind) -> Part:
+def apply_forces(kind: LoopKind, to: Callable[[int], Slots] = lambda column: ROW.at(column, "force")) -> Part:
     """Put the forces of loops on their bodies."""
     ends = [k for k in (0, 1) if kind[1][k]]
     own = *blocks_slots(kind, 2, "force"), *blocks_slots(kind, 2, "pushes")
@@ -351,7 +354,7 @@ def apply_forces(kind: LoopKind) -> Part:
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         return (), tuple(_total(reads[:half], reads[half:], k) for k in ends), ()
 
-    loop = Loop(step, 3, NOTHING, reads=own, adds=tuple(ROW.at(k, "force") for k in ends))
+    loop = Loop(step, 3, NOTHING, reads=own, adds=tuple(map(to, ends)))
     return Part(loop, lambda plan: table(*both_bodies(plan, kind, plan.row, plan.base(0)), _first(plan, kind)))
 
 

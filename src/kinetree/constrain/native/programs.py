@@ -314,7 +314,7 @@ def solution_parts(v: ConstraintVariant) -> list[Part | Again]:
         *constraint_parts(f, put.get("points"), told),
     ]
     if v.goal is Goal.BALANCE:
-        held = [loop_changes.take_rows(at("held"), "force")] if rigid else []
+        held: list[Part | Again] = [loop_changes.take_rows(at("held"), "force")] if rigid else []
         rounds, more = Rounds(kinds, between, held), left_over(put["left"])
         more += loop_changes.left_open(f.linking, put["gap"]) if rigid else []
     else:

@@ -25,7 +25,7 @@ from .moves import Moves
 CLOSING_STEPS = 2  # Newton steps; each squares the error of a step in time
 
 
-def _move_q(m: Moves) -> Part:
+def move_q(m: Moves) -> Part:
     """Move q by the motion that was found."""
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
@@ -46,17 +46,21 @@ def _project_qd() -> Part:
     return copy(Plan.every_row, reads=(ROW.at(0, "x_new"),), adds=(ROW.at(0, "qd"),))
 
 
+def bare_linking(f: Features) -> Linking:
+    """Loops, and joints that follow others exactly."""
+    follows = ("mimics",) if "mimics" in f.linking.lengths else ()
+    return Linking(follows, loops=f.linking.loops, following=f.linking.following)
+
+
 def closing(f: Features, moves: list[Moves]) -> list[Part | Again]:
     """All parts; none without loops."""
     if not f.linking.rigid:
         return []
-    follows = "mimics" in f.linking.lengths
-    bare = Linking(("mimics",) if follows else (), loops=f.linking.loops, following=f.linking.following)
-    linked = linked_parts(bare, False, True, "motion")
+    linked = linked_parts(bare_linking(f), False, True, "motion")
     start = fill(once, fixed("going"), values=(float(CLOSING_STEPS),))
     done = Loop(lambda *_: ((), (-1.0,), ()), 0, NOTHING, adds=(fixed("going"),))
     steps: list[Part | Again] = [
-        *([following()] if follows else []),
+        *([following()] if "mimics" in f.linking.lengths else []),
         *kinematics.placing(f.quaternions),
         *kinematics.bases(),
         *placed(f.quaternions),
@@ -70,7 +74,7 @@ def closing(f: Features, moves: list[Moves]) -> list[Part | Again]:
         *inward(False),
         *linked.swept,
         *outward(False),
-        *map(_move_q, moves),
+        *map(move_q, moves),
         Part(done, once),
     ]
     last = [fill(Plan.every_row, of_pivot(0, "u")), *correct_solution(False, "change"), *outward(False), _project_qd()]

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kinetree.constrain.native import Plan, kinematics
+from kinetree._arrays import there
+from kinetree.constrain.native import Plan, kinematics, loop_changes
 from kinetree.constrain.native.binding import Native, constants_of, starting, tables_of
 from kinetree.constrain.native.implicit import copy_rows, left_over, left_over_of_step, solve_change
 from kinetree.constrain.native.linked import linked_parts
+from kinetree.constrain.native.loop_changes import rows_width
 from kinetree.constrain.native.memory import NOTHING, ROW
 from kinetree.constrain.native.newton import take_acceleration
 from kinetree.constrain.native.parts import Again, Part
@@ -27,12 +29,12 @@ from kinetree.constrain.native.programs import (
 from kinetree.constrain.native.programs import program_of as question_of
 from kinetree.constrain.native.recalled import searched
 from kinetree.constrain.native.solve import answering, motions_of, moving
-from kinetree.lanes import Lane, Loop, run_slope
-from kinetree.lanes.kept.once import Once, OncePerOwner
+from kinetree.lanes import Lane, Loop, run
+from kinetree.lanes.kept.once import Once
 from kinetree.lanes.linear import BoundProgram, run_change
-from kinetree.lanes.program.single import Single, single
 from kinetree.model import Model
 
+from .closing_slope import ClosedEnd, ClosingPrograms, closed_moves, closed_values, closing_programs, singly
 from .plan import StepPlan
 from .step import (
     StepVariant,
@@ -47,32 +49,57 @@ from .step import (
     shift_accelerations,
 )
 
-_singles: OncePerOwner[Single] = OncePerOwner()
 _programs: Once[Native] = Once()
 ENDS = ("q", "qd", "warm_start", "time")
 
 
 def has_slopes(v: StepVariant) -> bool:
     """True if derivatives of a step with constraints are native."""
-    loops = v.features.linking.rigid  # their projection is by XLA
-    return v.free is None and v.integrator != "RK4" and not (v.sloped or loops) and is_differentiable(v.features)
+    return v.free is None and v.integrator != "RK4" and not v.sloped and is_differentiable(v.features)
+
+
+def has_rounds(v: StepVariant) -> bool:
+    """True if rounds of Newton's method come before the one for the acceleration of the integrator."""
+    return bool(kinds_of(v.features) or between_of(v.features))
+
+
+class _Balance(NamedTuple):
+    """Names of the inputs and outputs of the balance."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def _names(v: StepVariant) -> _Balance:
+    rigid, last = v.features.linking.rigid, v.finishes
+    inputs = {"alpha": last, "held": rigid, "slack": rigid and last, "motions": searched(v.features)}
+    outputs = {"left": True, "later": last, "gap": rigid, "gap_later": rigid and last, "act": v.stateful}
+    added, told = (tuple(name for name, there in x.items() if there) for x in (inputs, outputs))
+    return _Balance((*v.inputs, *added), told)
 
 
 def _balance(v: StepVariant) -> Native:
-    """Inputs: those of a step, the acceleration of the integrator, and how contacts move which are searched for.
+    """Inputs: those of a step, the acceleration of the integrator, forces of loops, and how contacts move.
 
-    Outputs: what is left of the equations, and activations.
+    Loops have forces for x, and `slack`, these minus those for the acceleration of the integrator. Contacts that need a
+    search are known, with their motions. Outputs: what is left of the equations, and activations.
     """
-    f, recalls = v.features, searched(v.features)
+    f, names = v.features, _names(v)
+    inputs, put = names.inputs.index, names.outputs.index
     every = [*kinds_of(f), *(k for k, _ in between_of(f))]
-    known = [copy_rows(len(v.inputs), "alpha")] if v.finishes else []
-    told = len(v.inputs) + v.finishes if recalls else None
-    parts: list[Part | Again] = [*copy_inputs(v), *known, *forces(v, told), *pull_all(every, f), *left_over(0)]
-    parts += left_over_of_step(1) if v.finishes else []
-    count = 1 + v.finishes
+    known = [copy_rows(inputs("alpha"), "alpha")] if v.finishes else []
+    told = inputs("motions") if "motions" in names.inputs else None
+    rigid = f.linking.rigid
+    held = [loop_changes.take_rows(inputs("held"), "force")] if rigid else []
+    parts: list[Part | Again] = [*copy_inputs(v), *known, *forces(v, told), *held, *pull_all(every, f)]
+    parts += [*left_over(put("left")), *(loop_changes.left_open(f.linking, put("gap")) if rigid else [])]
+    if v.finishes:
+        parts += [loop_changes.take_rows(inputs("slack"), "force")] if rigid else []
+        parts += left_over_of_step(put("later"), f.linking)
+        parts += loop_changes.left_open(f.linking, put("gap_later"), ("a_new", "x_new"), "") if rigid else []
     if v.stateful:
-        parts += [*v.activated("now", "rate"), output_state(("act",), count)]
-    return Native.of("step_balance", parts, len(v.inputs) + v.finishes + recalls, count + v.stateful)
+        parts += [*v.activated("now", "rate"), output_state(("act",), put("act"))]
+    return Native.of("step_balance", parts, len(names.inputs), len(names.outputs))
 
 
 def _end(v: StepVariant) -> Native:
@@ -95,8 +122,11 @@ def _end(v: StepVariant) -> Native:
 
 
 def _loaded(v: StepVariant, back: bool) -> Native:
-    """B⁻¹ (s + L y) of two changes, with B = H + L of an integrator with loads L; or B⁻¹ o, and L B⁻¹ o."""
-    v = v._replace(external=False)
+    """B⁻¹ (s + L y) of two changes, with B = H + L of an integrator with loads L; or B⁻¹ o, and L B⁻¹ o.
+
+    B has the rows of rigid loops, too; a third change is that of what these lack.
+    """
+    v, rigid = v._replace(external=False), v.features.linking.rigid
     first, inputs = len(v.inputs), 1 if back else 2
 
     def force(_: tuple, given: tuple, load: tuple) -> tuple:
@@ -112,9 +142,14 @@ def _loaded(v: StepVariant, back: bool) -> Native:
         ended, 2, NOTHING, reads=(ROW.at(0, "x_new"), load), outputs=tuple(Lane(k, 1) for k in range(3 - inputs))
     )
     change = solve_change([], [], linked_parts(v.features.linking, True, False), False, True)
-    ends = Part(start, Plan.numbered_rows), Part(end, Plan.numbered_rows)
-    parts = [*copy_inputs(v), *drive_parts(v), ends[0], *change, ends[1]]
-    return Native.of(f"step_loaded{'_back' * back}", parts, first + inputs, 3 - inputs)
+    parts = [*copy_inputs(v), *drive_parts(v), Part(start, Plan.numbered_rows)]
+    if rigid:
+        parts.append(loop_changes.want_nothing() if back else loop_changes.take_rows(first + 2, "wanted"))
+    parts += [*change, Part(end, Plan.numbered_rows)]
+    parts += [loop_changes.give_rows("force", 2, -1.0)] if rigid and back else []
+    more = int(rigid)
+    inputs, outputs = (1, 2 + more) if back else (2 + more, 1)
+    return Native.of(f"step_loaded{'_back' * back}", parts, first + inputs, outputs)
 
 
 def _made(name: str, v: StepVariant) -> Native:
@@ -134,55 +169,84 @@ class Slopes(NamedTuple):
     motions: tuple[Any, ...] = ()  # where contacts are searched for
     loaded: tuple[Any, ...] = ()  # where an integrator has loads
     back: tuple[Any, ...] = ()
+    closing: ClosingPrograms | None = None  # where there are rigid loops
 
 
 def slopes_of(v: StepVariant, model: Model, plan: StepPlan, dtype: Any, h: Any) -> Slopes:
     """For a model."""
     names = ["balance", "end", "answer"] + (["loaded", "back"] if v.finishes else [])
     names += ["motions"] if searched(v.features) else []
-    return Slopes(**{name: constants_of(_made(name, v), model, plan, dtype, h) for name in names})
+    found = Slopes(**{name: constants_of(_made(name, v), model, plan, dtype, h) for name in names})
+    return found._replace(closing=closing_programs(v, model, plan, dtype, h)) if v.features.linking.rigid else found
 
 
-def _linear(v: StepVariant, known: Slopes) -> list[tuple[Native, tuple]]:
-    """The linear programs, with their constants."""
-    return [(_made(name, v), getattr(known, name)) for name in ("answer", "loaded", "back") if getattr(known, name)]
+class Told(NamedTuple):
+    """What is known of a step beside the state after it."""
+
+    alpha: Any = None  # the acceleration of the integrator, if it is another one
+    held: Any = None  # forces of rigid loops
+    slack: Any = None  # these minus those for alpha
+    closed: ClosedEnd | None = None  # the end of the step that closes loops
 
 
-def _singly(native: Native, plan: StepPlan, widths: tuple[int, ...], constants: tuple, inputs: tuple) -> tuple:
-    """What has the derivatives of a program without repeats."""
-    one = _singles.get(plan, id(native), lambda: single(native.program, tables_of(native, plan)))
-    return run_slope(one.program, one.slots, widths, one.tables, one.constants(constants, inputs[0].dtype), inputs)
+def _bound(name: str, v: StepVariant, plan: StepPlan, constants: tuple, widths: tuple[int, ...]) -> BoundProgram:
+    native = _made(name, v)
+    return BoundProgram(native.program, plan.slots, widths, tables_of(native, plan), constants)
 
 
-def moved_step(v: StepVariant, plan: StepPlan, known: Slopes, given: dict[str, Any], qdd: Any, alpha: Any) -> dict:
+def _state_widths(plan: StepPlan) -> tuple[int, ...]:
+    nq, nv = map(len, plan.columns)
+    return nq, nv, nv, 1
+
+
+def known_closing(v: StepVariant, plan: StepPlan, known: Slopes, state: Any, qdd: Any, alpha: Any) -> ClosedEnd:
+    """How the end of a step closes rigid loops, from a state and its accelerations."""
+    native = _made("end", v)
+    inputs = (state.q, state.qd, qdd, state.time.reshape(-1, 1), *(() if alpha is None else (alpha,)))
+    widths, tables = _state_widths(plan), tables_of(native, plan)
+    (end,) = run(native.program, plan.slots, (sum(widths),), tables, known.end, inputs)
+    return closed_values(v, plan, there(known.closing), end[:, : widths[0]], end[:, widths[0] : sum(widths[:2])])
+
+
+def moved_step(v: StepVariant, plan: StepPlan, known: Slopes, given: dict[str, Any], qdd: Any, told: Told) -> dict:
     """What has the derivatives of the state after a step, by inputs and by the model's numbers; not its values.
 
     Arguments:
         v, plan, known: the programs.
         given: inputs of the step by their names, but the warm start.
-        qdd, alpha: accelerations of the step, and of its integrator.
+        qdd, told: accelerations of the step, and what else is known of it.
     """
-    n, nv = plan.n, qdd.shape[1]
-    inputs = given | {"warm_start": qdd}
-    ordered = tuple(inputs[name] for name in v.inputs)
-    last = (alpha,) if v.finishes else ()
-    last += (motions_of(v.features, plan, known.motions, given["q"]),) if searched(v.features) else ()
-    widths = (n,) * (1 + v.finishes) + ((plan.na,) if v.stateful else ())
-    found = _singly(_made("balance", v), plan, widths, known.balance, (*ordered, *last))
-    answer, *loads = (
-        BoundProgram(native.program, plan.slots, (n,) * native.program.n_outputs, tables_of(native, plan), constants)
-        for native, constants in _linear(v, known)
-    )
-    (moved,) = run_change(answer, answer, (given["q"], given["qd"], qdd), found[:1])
-    more = ()
+    n, rows, linking, (inputs, outputs) = plan.n, rows_width(plan), v.features.linking, _names(v)
+    own = given | {"warm_start": qdd, "alpha": told.alpha, "held": told.held, "slack": told.slack}
+    if searched(v.features):
+        own["motions"] = motions_of(v.features, plan, known.motions, given["q"])
+    sizes = {"left": n, "later": n, "gap": rows, "gap_later": rows, "act": plan.na}
+    widths = tuple(sizes[name] for name in outputs)
+    balance = _made("balance", v)
+    whole = singly(balance, plan, widths, known.balance, tuple(own[name] for name in inputs))
+    found = dict(zip(outputs, whole, strict=True))
+    more = (rows,) if linking.rigid else ()
+    answer = _bound("answer", v, plan, known.answer, (n, *more))
+    changes = tuple(found[name] for name in ("left", "gap") if name in found)
+    moved, *_ = run_change(answer, answer, (given["q"], given["qd"], qdd), changes)
+    last = ()
     if v.finishes:
-        fixed = tuple(inputs[name] for name in v.inputs if name != "f_ext")
-        more = (alpha - moved - run_change(loads[0], loads[1], fixed, (found[1], -moved))[0],)
+        fixed = tuple(own[name] for name in v.inputs if name != "f_ext")
+        loads = (
+            _bound("loaded", v, plan, known.loaded, (n,)),
+            _bound("back", v, plan, known.back, (n, n, *more)),
+        )
+        later = (found["later"], -moved, *((found["gap_later"],) if linking.rigid else ()))
+        last = (told.alpha - moved - run_change(*loads, fixed, later)[0],)
     reached = qdd - (moved if plan.coupling is None else moved[:, plan.coupling.kept_v])
-    nq = given["q"].shape[1]
-    (end,) = _singly(
-        _made("end", v), plan, (nq + 2 * nv + 1,), known.end, (given["q"], given["qd"], reached, given["time"], *more)
+    widths = _state_widths(plan)
+    (end,) = singly(
+        _made("end", v), plan, (sum(widths),), known.end, (given["q"], given["qd"], reached, given["time"], *last)
     )
-    ends = np.cumsum([nq, nv, nv, 1])
+    ends = np.cumsum(widths)
     after = {name: end[:, a:b] for name, a, b in zip(ENDS, (0, *ends), ends, strict=False)}
-    return after | ({"act": found[-1]} if v.stateful else {})
+    if linking.rigid:
+        after["q"], after["qd"] = closed_moves(
+            v, plan, there(known.closing), there(told.closed), after["q"], after["qd"]
+        )
+    return after | ({"act": found["act"]} if v.stateful else {})

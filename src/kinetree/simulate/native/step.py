@@ -13,6 +13,7 @@ from kinetree.constrain.native.carrying import carry_weights
 from kinetree.constrain.native.drive_plan import DriveGroup, drives_of, is_ranged, is_shared, may_brake, not_driven
 from kinetree.constrain.native.drive_plan import kinds_of as kinds_of_actuators
 from kinetree.constrain.native.features import Features, features_of
+from kinetree.constrain.native.loop_changes import rows_slots
 from kinetree.constrain.native.memory import NOTHING, NUMBER, ROW, fixed
 from kinetree.constrain.native.parts import Again, Part, copy, once, table
 from kinetree.constrain.native.programs import (
@@ -150,10 +151,14 @@ def fetch_input(array: int, to: Any) -> Part:
 
 
 def output_state(names: tuple[str, ...], array: int = 0) -> Part:
-    """Output parts of the state; "alpha" is the acceleration of the integrator, for all rows."""
+    """Output parts of the state; "alpha" is the acceleration of the integrator, for all rows.
+
+    "held" and "before" are forces of rigid loops: for that acceleration, and for the one on which constraints act.
+    """
 
     def turns(plan: Any) -> np.ndarray:
         rows = plan.row(plan.columns[1])
+        loops = {"held": "force", "before": "before"}
         slots = {
             "q": plan.q + plan.columns[0],
             "qd": rows + ROW.at(0, "qd").offset,
@@ -162,6 +167,7 @@ def output_state(names: tuple[str, ...], array: int = 0) -> Part:
             "act": plan.activation(np.arange(plan.na)),
             "alpha": plan.row(np.arange(plan.n)) + ROW.at(0, "alpha").offset,
         }
+        slots |= {name: rows_slots(plan, field) for name, field in loops.items()}
         every = np.concatenate([slots[name] for name in names])
         return table(every, np.arange(len(every)))
 

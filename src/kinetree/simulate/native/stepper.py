@@ -11,6 +11,7 @@ from jax.core import Tracer
 
 from kinetree._arrays import flattened
 from kinetree.constrain.native.binding import constants_of, tables_of, written_for
+from kinetree.constrain.native.loop_changes import rows_width
 from kinetree.dynamics.schedules.choose import may_write_out
 from kinetree.lanes import Program, run, run_slope, written_out, xla
 from kinetree.lanes.kept.once import OncePerOwner
@@ -20,7 +21,7 @@ from kinetree.model import Model, State
 
 from .free import free_slots
 from .plan import StepPlan
-from .slope import Slopes, has_slopes, moved_step, slopes_of
+from .slope import Slopes, Told, has_rounds, has_slopes, known_closing, moved_step, slopes_of
 from .step import StepVariant, output_state, program_of, variant_of
 
 _singles: OncePerOwner[Single] = OncePerOwner()
@@ -106,22 +107,33 @@ class Stepper:
         """True if derivatives of a step are native, too."""
         return bool(self.smooth)
 
-    def told(self, state: State, ctrl: Any, f_ext: Any) -> tuple[State, Any]:
-        """The state after one step, and the acceleration of the integrator; None if it is the same as qdd."""
-        if self.variant.free is not None or not self.variant.finishes:
-            return self(state, ctrl, f_ext, 1), None
-        plan, native = self.plan, program_of(self.variant)
-        last = output_state((*self.variant.outputs, "alpha")).table(plan)  # the same program puts out more
+    def told(self, state: State, ctrl: Any, f_ext: Any) -> tuple[State, Told]:
+        """The state after one step, and what else its derivatives need."""
+        v, plan = self.variant, self.plan
+        rigid = v.free is None and v.features.linking.rigid
+        names = ("alpha",) * v.finishes + ("held",) * rigid + ("before",) * (rigid and v.finishes)
+        if v.free is not None or not names:
+            return self(state, ctrl, f_ext, 1), Told()
+        native = program_of(v)
+        last = output_state((*v.outputs, *names)).table(plan)  # the same program puts out more
         inputs, constants = self.inputs(state, ctrl, f_ext), self.constants_for(1, state.q.dtype)
-        width = self.width + plan.n
-        (whole,) = run(native.program, self.slots, (width,), (*self.tables[:-1], last), constants, inputs)
-        return self.split(whole, state), whole[:, self.width :]
+        sizes = {"alpha": plan.n, "held": rows_width(plan), "before": rows_width(plan)}
+        ends = self.width + np.cumsum([0, *(sizes[name] for name in names)])
+        (whole,) = run(native.program, self.slots, (int(ends[-1]),), (*self.tables[:-1], last), constants, inputs)
+        more = {name: whole[:, a:b] for name, a, b in zip(names, ends, ends[1:], strict=False)}
+        after, alpha, held = self.split(whole, state), more.get("alpha"), more.get("held")
+        if not rigid:
+            return after, Told(alpha)
+        before = more["before"] if v.finishes and has_rounds(v) else held
+        assert isinstance(self.smooth, Slopes)
+        closed = known_closing(v, plan, self.smooth, state, after.warm_start, alpha)
+        return after, Told(alpha, before, before - held, closed)
 
-    def at_solution(self, state: State, ctrl: Any, f_ext: Any, solution: Any, alpha: Any) -> State:
+    def at_solution(self, state: State, ctrl: Any, f_ext: Any, solution: Any, told: Told) -> State:
         """What has the derivatives of the state after one step, where accelerations are known; not its values."""
         if isinstance(self.smooth, Slopes):
             names = dict(zip(self.variant.inputs, self.inputs(state, ctrl, f_ext), strict=True))
-            found = moved_step(self.variant, self.plan, self.smooth, names, solution, alpha)
+            found = moved_step(self.variant, self.plan, self.smooth, names, solution, told)
             return state.after(found | {"time": found["time"][:, 0]})
         native, dtype = program_of(self.variant, True), state.q.dtype
         one = _singles.get(self.plan, id(native), lambda: single(native.program, tables_of(native, self.plan)))
