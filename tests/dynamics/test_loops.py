@@ -1,5 +1,7 @@
 """Rigid loops: accelerations against Pinocchio's, forces against inverse dynamics, closed configurations."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -134,6 +136,25 @@ def test_close_loops_says_which_loop_stays_open():
     apart = m.model.replace(loops=[kt.Loop(1, 2, [8.0, 0, 0], [0.6, 0, 0], "connect")])
     with pytest.raises(ValueError, match=r"state 0: .* loop 0 \(connect of"):
         kt.close_loops(apart, FOUR_BAR_GUESS[None])
+
+
+def test_derivatives_of_closed_configurations():
+    """In both modes, by the guess and by a place of the loop, where the guess is closed."""
+    model = four_bar().closed
+    q = kt.close_loops(model, FOUR_BAR_GUESS)
+
+    def closed(x):
+        place = model.loops.position1 + jnp.stack([x[3], x[4], 0.0])  # in the plane
+        moved = dataclasses.replace(model, loops=dataclasses.replace(model.loops, position1=place))
+        return kt.close_loops(moved, q + x[:3])
+
+    with jax.enable_x64(True):
+        x, h = jnp.zeros(5), 1e-5
+        reverse, forward = jax.jit(jax.jacrev(closed))(x), jax.jit(jax.jacfwd(closed))(x)
+        np.testing.assert_allclose(forward, reverse, atol=1e-12)
+        value = jax.jit(closed)
+        differences = np.stack([(value(x + e) - value(x - e)) / (2 * h) for e in h * np.eye(5)], 1)
+        np.testing.assert_allclose(reverse, differences, atol=1e-8)
 
 
 def test_a_stretched_mechanism_is_bent():

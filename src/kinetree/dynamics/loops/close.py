@@ -18,7 +18,7 @@ from jax import lax
 
 from kinetree._types import Array, Float
 from kinetree._varying import while_loop
-from kinetree.model import Model, integrate
+from kinetree.model import Model, difference, integrate
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.required import require_model
 
@@ -45,12 +45,6 @@ def _search(model: Model, q: Any, aside: Any) -> tuple[Any, Any]:
         found = rows_of_state(model, q[None], jnp.zeros((1, model.nv), q.dtype))
         return found.G[0], found.error[0]
 
-    def moved(q: Any, G: Any, error: Any, damping: Any) -> Any:
-        K = G @ G.T
-        small = 8 * eps * jnp.trace(K) + jnp.finfo(q.dtype).tiny
-        A = K + (damping + small) * jnp.eye(len(error), dtype=q.dtype)
-        return integrate(model, q, -(G.T @ solve_spd(A, error[:, None])[:, 0]), 1.0)
-
     eps = jnp.finfo(q.dtype).eps
     least = DONE_EPS * eps
 
@@ -61,7 +55,7 @@ def _search(model: Model, q: Any, aside: Any) -> tuple[Any, Any]:
     def improve(s: Any) -> Any:
         q, G, error, damping, count, tries, best = s
         size = (error * error).sum()
-        there = moved(q, G, error, damping * size)
+        there = integrate(model, q, _least_motion(G, error, damping * size), 1.0)
         G_there, error_there = rows(there)
         better = (error_there * error_there).sum() < size
         q, G, error = (
@@ -87,8 +81,27 @@ def _search(model: Model, q: Any, aside: Any) -> tuple[Any, Any]:
     G, error = rows(q)
     zero = jnp.zeros((), jnp.int32)
     state = q, G, error, jnp.ones((), q.dtype), zero, zero, (q, error)
-    q, error = while_loop(unfinished, improve, state)[-1]
-    return moved(q, *rows(q), 0.0), error  # a step more: a search that ends at once has no derivative of its own
+    return while_loop(unfinished, improve, state)[-1]
+
+
+def _least_motion(G: Any, error: Any, damping: Any) -> Any:
+    """The least motion, (nv,), that takes away an error; rows G may depend on others."""
+    K = G @ G.T
+    small = 8 * jnp.finfo(G.dtype).eps * jnp.trace(K) + jnp.finfo(G.dtype).tiny
+    A = K + (damping + small) * jnp.eye(len(error), dtype=G.dtype)
+    return -(G.T @ solve_spd(A, error[:, None])[:, 0])
+
+
+def _one_more_step(model: Model, q: Any, found: Any) -> Any:
+    """The configurations that were `found`, after one more step. They move as projections of q.
+
+    The search is not differentiated. What q moves by is added where it ended, and the last step closes loops again.
+    """
+    by = difference(model, lax.stop_gradient(q), q)  # zero
+    near = integrate(model, found, by, 1.0)
+    rows = rows_of_state(model, near, jnp.zeros_like(by))
+    back = jax.vmap(_least_motion, (0, 0, None))(lax.stop_gradient(rows.G), rows.error, 0.0)
+    return integrate(model, near, back, 1.0)
 
 
 def _closed(model: Model, q: Any) -> Any:
@@ -99,7 +112,9 @@ def _closed(model: Model, q: Any) -> Any:
     )
 
     def compute(q: Any) -> Any:
-        found, error = jax.vmap(_search, (None, 0, None))(model, q, jnp.asarray(aside, q.dtype))
+        still = lax.stop_gradient((model, q))
+        found, error = jax.vmap(_search, (None, 0, None))(*still, jnp.asarray(aside, q.dtype))
+        found = _one_more_step(model, q, found)
         limit = jnp.finfo(q.dtype).eps ** CLOSED_POWER
         return jnp.where(jnp.abs(error).max(-1, keepdims=True) <= limit, found, jnp.nan)
 
@@ -129,7 +144,8 @@ def close_loops(model: Model, q: Any, qd: Any = None) -> Any:
 
     Returns:
         q, (..., nq); with qd the pair q, qd, the velocity nearest to it in the metric of the mass matrix. Where no such
-        configuration was found: NaN in that state, for JAX arrays.
+        configuration was found: NaN in that state, for JAX arrays. Derivatives, in both modes, are those of the nearest
+        closed configuration, as if the guess were where the search ended.
 
     Raises:
         ValueError: the same for NumPy arrays; says in which state, and which loop stays open.

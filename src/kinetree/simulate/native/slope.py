@@ -176,8 +176,10 @@ def slopes_of(v: StepVariant, model: Model, plan: StepPlan, dtype: Any, h: Any) 
     """For a model."""
     names = ["balance", "end", "answer"] + (["loaded", "back"] if v.finishes else [])
     names += ["motions"] if searched(v.features) else []
-    found = Slopes(**{name: constants_of(_made(name, v), model, plan, dtype, h) for name in names})
-    return found._replace(closing=closing_programs(v, model, plan, dtype, h)) if v.features.linking.rigid else found
+    made: dict[str, Any] = {name: constants_of(_made(name, v), model, plan, dtype, h) for name in names}
+    if v.features.linking.rigid:
+        made["closing"] = closing_programs(v, model, plan, dtype, h)
+    return Slopes(**made)
 
 
 class Told(NamedTuple):

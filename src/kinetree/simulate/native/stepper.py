@@ -121,9 +121,10 @@ class Stepper:
         ends = self.width + np.cumsum([0, *(sizes[name] for name in names)])
         (whole,) = run(native.program, self.slots, (int(ends[-1]),), (*self.tables[:-1], last), constants, inputs)
         more = {name: whole[:, a:b] for name, a, b in zip(names, ends, ends[1:], strict=False)}
-        after, alpha, held = self.split(whole, state), more.get("alpha"), more.get("held")
+        after, alpha = self.split(whole, state), more.get("alpha")
         if not rigid:
             return after, Told(alpha)
+        held = more["held"]
         before = more["before"] if v.finishes and has_rounds(v) else held
         assert isinstance(self.smooth, Slopes)
         closed = known_closing(v, plan, self.smooth, state, after.warm_start, alpha)
