@@ -83,19 +83,25 @@ def factored() -> list[Part]:
     """Factors of the matrix."""
     order = [(r, c) for c in range(WIDTH) for r in range(WIDTH)]  # column by column: each needs one solution
 
+    def halves(L: list[list[Any]], block: tuple) -> list[list[Any]]:
+        """L⁻¹ times each row of a block."""
+        return [_forward(L, block[WIDTH * r : WIDTH * (r + 1)]) for r in range(WIDTH)]
+
+    def less(target: Any, of: Any, one: Any, two: Any, inverse: Any) -> tuple:
+        """Entries of a block less those of the product of two blocks, by their halves."""
+        scaled = [[a * b for a, b in zip(y, inverse, strict=True)] for y in two]
+        return tuple(t - dot(one[r], scaled[c]) for t, (r, c) in zip(target, of, strict=True))
+
     def eliminate(_: tuple, __: tuple, reads: tuple) -> tuple:
         pivot, one, two, *target = reads
         L, inverse = _factors(pivot)
-        answers = [_solved(L, inverse, two[WIDTH * c : WIDTH * (c + 1)]) for c in range(WIDTH)]
-        rows = [one[WIDTH * r : WIDTH * (r + 1)] for r in range(WIDTH)]
-        return tuple(t - dot(rows[r], answers[c]) for t, (r, c) in zip(target, order, strict=True)), (), ()
+        return less(target, order, halves(L, one), halves(L, two), inverse), (), ()
 
     def eliminate_here(_: tuple, __: tuple, reads: tuple) -> tuple:
         pivot, one, target = _lower(reads[:LOW]), reads[LOW], reads[LOW + 1 :]
         L, inverse = _factors(pivot)
-        half = [_forward(L, one[WIDTH * r : WIDTH * (r + 1)]) for r in range(WIDTH)]
-        scaled = [[a * b for a, b in zip(y, inverse, strict=True)] for y in half]
-        return tuple(t - dot(half[r], scaled[c]) for t, (r, c) in zip(target, LOWER, strict=True)), (), ()
+        half = halves(L, one)
+        return less(target, LOWER, half, half, inverse), (), ()
 
     def factor(_: tuple, __: tuple, reads: tuple) -> tuple:
         L, inverse = _factors(reads[0])

@@ -105,7 +105,8 @@ class Loop:
     No turn changes its own condition, and only a CPU uses this.
 
     `special`, a column and another loop, is for turns whose entry in that column is not 0: the other loop has the same
-    columns, and does them in less time. It has no constants, inputs or outputs, and only a CPU uses it.
+    columns, and does them in less time, with the same bits in all slots that are read later. It has no constants,
+    inputs or outputs, and only a CPU uses it.
 
     A loop with a `pool` has more constants than its turns name: further rows after those of the turns. Its step gets
     (constants, pool), where the pool is one long array of all constants, and reads from it at run time. Each lane runs
