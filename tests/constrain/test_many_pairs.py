@@ -69,5 +69,6 @@ def test_robots_that_touch_go_by_conjugate_gradients():
 
     assert plan(2, 0).joined is None
     assert plan(1, 1).joined is None
+    assert plan(4, 0).joined is not None  # in a pile of robots many points act
     assert plan(1, 2).joined is not None
     assert plan(1, 1, hinges=8).joined is not None

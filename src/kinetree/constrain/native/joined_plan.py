@@ -25,9 +25,12 @@ NOWHERE = 3  # Spare blocks. They absorb the writes of pairs that have fewer blo
 # and by gradients: 30 balls 17 and 36, 60 balls 58 and 89, 100 balls 161 and 134 (on a CPU).
 MAX_GROUPS = 64
 # From this many rows of larger trees for each lone body on, conjugate gradients are faster, too, because robots touch
-# in few points. µs a step by the matrix and by gradients: two humanoids 21 and 11, three 29 and 20, a humanoid with a
-# box 7.1 and 4.2, four ants 12 and 12; but an arm with six things 4.1 and 4.4, nine boxes 3 and 39 (on a CPU).
+# in few points. µs a step by the matrix and by gradients: two humanoids 21 and 10, three 29 and 14, a humanoid with a
+# box 7.1 and 4.2; but an arm with six things 4.1 and 4.4, nine boxes 3 and 39 (on a CPU).
 LARGE_ROWS_PER_BODY = 20
+# More trees with friction make too many turns: two of mujoco_warp's humanoids 13.5 and 12.7, three 25.8 and 20.6, but
+# four ragdolls in a pile 27 and 44. Without friction a contact has one direction, not three.
+MAX_TREES_WITH_FRICTION = 3
 
 
 def _cold(**fields: Any) -> Memory:
@@ -47,9 +50,14 @@ FILLED = Memory(on=0.0)  # Of a block: 1 if it has entries in this step.
 SCREW = Memory(S=MOTION)  # The motion of a row, or one of the six directions of a root.
 
 
-def prefers_gradients(rows: np.ndarray) -> bool:
-    """True if conjugate gradients solve faster than the matrix, for trees with these numbers of rows."""
+def prefers_gradients(rows: np.ndarray, dims: list[int]) -> bool:
+    """True if conjugate gradients solve faster than the matrix.
+
+    The numbers of rows are those of the trees, `dims` the `condim` of contacts between moving bodies.
+    """
     large = rows > WIDTH
+    if max(dims) > 1 and len(rows) > MAX_TREES_WITH_FRICTION:
+        return False
     return len(rows) < 2 or rows[large].sum() >= LARGE_ROWS_PER_BODY * max(1, int((~large).sum()))
 
 

@@ -164,7 +164,7 @@ class Plan:
     def _join(self) -> Joined | None:
         """The matrix of several trees whose bodies touch, where there is one."""
         numbers = [k for k, p in enumerate(self.pairs) if p.moving == BOTH]
-        if not numbers or len(self.links) or prefers_gradients(np.bincount(self.tree_of_row)):
+        if not numbers or len(self.links) or prefers_gradients(np.bincount(self.tree_of_row), self.coupled_dims):
             return None
         couples = zip(*(self.rows_of_pair(numbers, k).tolist() for k in (0, 1)), strict=True)
         joined = Joined(self.parent, self.tree_of_row, (self.held, self.merges), list(couples), self.roots)
