@@ -5,7 +5,7 @@ import pytest
 
 import kinetree as kt
 from kinetree.cli.app import run as command
-from kinetree.view.picture import LIGHT_TONES, Canvas, render
+from kinetree.view.picture import DARK_TONES, LIGHT_TONES, Canvas, render
 from tests.simulate.robots import ROBOTS
 
 Image = pytest.importorskip("PIL.Image")
@@ -28,8 +28,8 @@ def test_a_ball_covers_its_disc_and_shades_the_floor():
     ball = kt.with_shapes(ball, [kt.Shape("sphere", 0.5, 0)])
     picture = render(ball, size=(300, 200), pitch=0.0).astype(int)
     back = np.round(255 * np.array(LIGHT_TONES.back))
-    covered = (np.abs(picture - back).max(-1) > 10).sum()
-    rows = np.flatnonzero((np.abs(picture - back).max(-1) > 10).any(1))
+    seen = np.abs(picture - back).max(-1) > 30  # lines of the grid below are fainter
+    covered, rows = seen.sum(), np.flatnonzero(seen.any(1))
     assert covered == pytest.approx(np.pi / 4 * len(rows) ** 2, rel=0.05), "a disc"
     q = np.array([0, 0, 0.6, 1.0, 0, 0, 0])
     rest = np.zeros((1, 6))
@@ -37,6 +37,17 @@ def test_a_ball_covers_its_disc_and_shades_the_floor():
     tones = [255 * (1 - LIGHT_TONES.shadow) * np.array(t) for t in (LIGHT_TONES.floor, LIGHT_TONES.floor2)]
     shaded = sum((np.abs(floor - tone).max(-1) < 3).sum() for tone in tones)
     assert shaded > 100
+
+
+@pytest.mark.parametrize(("pitch", "dark"), [(0.5, False), (0.5, True), (0.0, False), (-0.5, False)])
+def test_a_scene_without_a_floor_stands_on_faint_lines(pitch, dark):
+    tones = DARK_TONES if dark else LIGHT_TONES
+    picture = render(kt.auto_tree(3), size=(200, 120), pitch=pitch, dark=dark)
+    strength = (picture[..., 0] / 255 - tones.back[0]) / (tones.floor2[0] - tones.back[0])
+    lines = ((strength > 0.1) & (strength < 0.7))[:, :40]  # beside the robot
+    assert not lines[:40].any() or pitch > 0, "none above the horizon"
+    assert lines[80:].any() == (pitch >= 0), "none from below"
+    assert lines.mean() < 0.5
 
 
 def test_command_writes_pictures_films_and_pages(tmp_path, capsys):

@@ -55,7 +55,6 @@ def description(scene: ShownScene, *, name: str = "", live: bool = False, note: 
         box = {"centre": _vector(centre), "axes": [_vector(axis) for axis in axes]}
         parts.append({"body": body, "colour": list(part.colour), "box": box, **sizes})
         offset += 6 * len(corners) + 3 * len(triangles)
-    lowest = min(0.0, float(scene.camera.centre[2]) - scene.single.radius) if not scene.planes else 0.0
     notes = [note] if note else []
     if scene.all_worlds > scene.worlds:
         notes.append(f"The first {scene.worlds} of {scene.all_worlds} states are shown.")
@@ -78,7 +77,7 @@ def description(scene: ShownScene, *, name: str = "", live: bool = False, note: 
         "parents": [] if scene.solid else np.asarray(model.parent).tolist(),
         "names": list(model.names) if scene.solid else [],
         "planes": [_plane(p) for p in scene.planes],
-        "grid": _plane(Plane(np.array([0.0, 0.0, lowest]), np.array([0.0, 0.0, 1.0]))),
+        "grid": _plane(scene.grid),
         "touches": model.world is not None and model.world.scene is not None,
         "camera": _ball(scene.camera),
         "single": _ball(scene.single),

@@ -217,6 +217,9 @@ def _lines(scene: ShownScene, poses: np.ndarray, eye: Eye, tones: Tones, width: 
 
 def _floors(canvas: Canvas, scene: ShownScene, eye: Eye, tones: Tones, poses: np.ndarray, corners: Any) -> None:
     canvas.colour[:] = tones.back
+    if not scene.planes:
+        _lattice(canvas, scene, eye, tones)
+        return
     rays = eye.rays().reshape(-1, 3)
     for number, plane in enumerate(scene.planes):
         down = rays @ plane.normal
@@ -225,9 +228,7 @@ def _floors(canvas: Canvas, scene: ShownScene, eye: Eye, tones: Tones, poses: np
         hit = np.flatnonzero((depth > 0) & (depth < canvas.depth))
         at = eye.place + rays[hit] * depth[hit, None]
         x, y = _axes(plane)
-        size = scene.camera.radius / 4
-        power = 10.0 ** np.floor(np.log10(size))
-        cell = power * (5 if size / power > 5 else 2 if size / power > 2 else 1)
+        cell = _cell(scene)
         check = (np.floor(at @ x / cell) + np.floor(at @ y / cell)) % 2
         colour = np.where(check[:, None] > 0, tones.floor, tones.floor2)
         if number == 0:
@@ -242,10 +243,49 @@ def _floors(canvas: Canvas, scene: ShownScene, eye: Eye, tones: Tones, poses: np
                 shadow.triangles(*_lines(scene, fallen, eye, tones, 0.7 * LINE_WIDTH * SMOOTH))
             shaded = np.isfinite(shadow.depth)[hit]
             colour = np.where(shaded[:, None], (1 - tones.shadow) * colour, colour)
-        gone = np.linalg.norm(at - eye.centre, axis=1) / (12 * max(scene.camera.radius, eye.distance / 4))
-        fade = np.clip((gone - 0.2) / 0.7, 0, 1)[:, None]
+        fade = _fade(scene, eye, np.linalg.norm(at - eye.centre, axis=1))[:, None]
         canvas.colour[hit] = (1 - fade) * colour + fade * np.array(tones.back)
         canvas.depth[hit] = depth[hit] * 1.0005  # what lies on the floor is seen
+
+
+def _cell(scene: ShownScene) -> float:
+    """The side of a square: 1, 2 or 5 times a power of ten."""
+    size = scene.camera.radius / 4
+    power = 10.0 ** np.floor(np.log10(size))
+    return power * (5 if size / power > 5 else 2 if size / power > 2 else 1)
+
+
+def _fade(scene: ShownScene, eye: Eye, away: Any) -> Any:
+    """How far places on a floor are towards the horizon, 0 to 1, by their distances from the middle."""
+    return np.clip((away / (12 * max(scene.camera.radius, eye.distance / 4)) - 0.2) / 0.7, 0, 1)
+
+
+def _lattice(canvas: Canvas, scene: ShownScene, eye: Eye, tones: Tones) -> None:
+    """Faint lines, a pixel wide, on the level below a scene without a floor: a row of pixels is at one depth."""
+    height, width, scale = canvas.height // SMOOTH, canvas.width // SMOOTH, eye.scale / SMOOTH  # lines are smooth
+    x, y = ((np.arange(n) + 0.5 - n / 2) / scale for n in (width, height))
+    down = -y * eye.up[2] - eye.back[2]
+    rows = np.flatnonzero(down < -1e-6)
+    level, cell = scene.grid.position[2], _cell(scene)
+    depth = (level - eye.place[2]) / down[rows]
+    start = eye.place - depth[:, None] * (y[rows, None] * eye.up + eye.back)
+    strength = np.zeros((len(rows), width), np.float32)
+    away = np.full_like(strength, (level - eye.centre[2]) ** 2)
+    if len(rows) < 2 or depth[-1] < 0:  # from below
+        return
+    for k in (0, 1):
+        first, step = start[:, k] / cell, depth * eye.right[k] / cell
+        square, down_a_pixel = (
+            (u[:, None] + v[:, None] * x).astype(np.float32)
+            for u, v in ((first, step), (np.gradient(first), np.gradient(step)))
+        )
+        pixel = np.hypot(down_a_pixel, (step / scale).astype(np.float32)[:, None])
+        line = np.clip(1.2 - np.abs(square - np.round(square)) / pixel, 0, 1)
+        strength = np.maximum(strength, line * np.clip(1.5 - 4 * pixel, 0, 1))  # squares of few pixels would be grey
+        away += (cell * square - eye.centre[k]) ** 2
+    strength *= 0.6 * (1 - _fade(scene, eye, np.sqrt(away)))
+    below = canvas.colour.reshape(height, SMOOTH, width, SMOOTH, 3)[rows[0] : rows[-1] + 1]
+    below += strength[:, None, :, None, None] * (np.array(tones.floor2) - np.array(tones.back)).astype(np.float32)
 
 
 def _axes(plane: Plane) -> tuple[np.ndarray, np.ndarray]:

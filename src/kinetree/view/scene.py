@@ -97,6 +97,12 @@ class ShownScene:
         self.camera = self._camera(self.single)
 
     @property
+    def grid(self) -> Plane:
+        """Where faint lines are drawn, if there is no floor: at z = 0, or below what is shown."""
+        lowest = 0.0 if self.planes else min(0.0, float(self.camera.centre[2]) - self.single.radius)
+        return Plane(np.array([0.0, 0.0, lowest]), np.array([0.0, 0.0, 1.0]))
+
+    @property
     def texels(self) -> int:
         """Groups of four numbers that a body takes in a frame: position, and quaternion where it is a solid."""
         return 2 if self.solid else 1
