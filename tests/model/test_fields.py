@@ -47,6 +47,7 @@ def tree(**given):
         (shape, {"position": (0, 0, np.nan)}, "position must be 3 finite numbers"),
         (shape, {"orientation": (0, 0, 0, 0)}, r"orientation must be a quaternion \(w, x, y, z\)"),
         (shape, {"friction": (1, 2, 3, 4)}, "friction must be 1 to 3 finite numbers"),
+        (shape, {"friction": -0.5}, "friction must not be negative"),
         (shape, {"condim": 3.0}, "condim must be 1, 3, 4 or 6"),
         (shape, {"contype": 1.5}, "contype must be a whole number"),
         (shape, {"margin": None}, "margin must be a finite number, not None"),

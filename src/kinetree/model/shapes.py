@@ -159,6 +159,8 @@ def _checked(shape: Shape, number: int) -> Shape:
     if not (isinstance(shape.kind, str) and shape.kind in SIZES):
         raise ModelError(f"{label}: {unknown('shape', shape.kind, SIZES)}")
     require_fields(label, shape, SHAPE)
+    if np.min(shape.friction) < 0:
+        raise ModelError(f"{label}: friction must not be negative, not {shape.friction!r}")
     size = np.atleast_1d(np.asarray(shape.size, float)) if SIZES[shape.kind] else np.zeros(0)
     if len(size) < SIZES[shape.kind] or not (size[: SIZES[shape.kind]] > 0).all():
         raise ModelError(f"{label}: a {shape.kind} has {SIZES[shape.kind]} positive sizes, not {shape.size!r}")
