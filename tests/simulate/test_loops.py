@@ -1,6 +1,5 @@
 """Rigid loops in time: they stay closed, and energy and momentum stay what they were."""
 
-import sys
 from dataclasses import replace
 
 import jax
@@ -77,16 +76,6 @@ def gradients(model: kt.Model, q: np.ndarray, qd: np.ndarray, integrator: str, s
             np.testing.assert_allclose(slope @ way, differences, atol=1e-7 * np.abs(differences).max())
             forward = jax.jvp(end, (x,), (jnp.asarray(way),))[1]
             np.testing.assert_allclose(forward, slope @ way, atol=1e-11 * np.abs(differences).max())
-
-
-@pytest.fixture
-def no_xla(monkeypatch):
-    """Steps by XLA's body are refused."""
-
-    def refuse(*_):
-        raise AssertionError("a step by XLA")
-
-    monkeypatch.setattr(sys.modules["kinetree.simulate.advance"], "_traced", refuse)
 
 
 @pytest.mark.usefixtures("no_xla")

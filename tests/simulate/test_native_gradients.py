@@ -23,16 +23,6 @@ def slope(function, x, way, h=1e-6):
     return float(function(x + h * way) - function(x - h * way)) / (2 * h)
 
 
-@pytest.fixture
-def no_xla(monkeypatch):
-    """Steps by XLA's body are refused."""
-
-    def refuse(*_):
-        raise AssertionError("a step by XLA")
-
-    monkeypatch.setattr(sys.modules["kinetree.simulate.advance"], "_traced", refuse)
-
-
 @pytest.mark.usefixtures("no_xla")
 @pytest.mark.parametrize("free", [True, False])
 def test_by_states_and_controls(free):

@@ -105,16 +105,9 @@ def _farthest(vertices: np.ndarray) -> np.ndarray:
     return np.argmax(grid @ vertices.T, 1).astype(np.int32)
 
 
-def _hull(
-    vertices: np.ndarray,
-    lists: list[list[int]],
-    faces: list[list[int]],
-    normals: np.ndarray,
-    starts: np.ndarray,
-    radius: np.ndarray,
-) -> Hull:
-    """The tables of a hull: its corners' neighbours and faces. Those of large hulls are kept on disk."""
-    of = vertices, lists, faces, normals, starts, radius
+def _hull(vertices: np.ndarray, *others: Any) -> Hull:
+    """The tables of a hull, from what `_tables` takes. Those of large hulls are kept on disk."""
+    of = vertices, *others
     if len(vertices) < tuning.KEPT_HULL_MIN_CORNERS:
         return _tables(*of)
     return kept_on_disk("hull", pickle.dumps(of, protocol=5), None, lambda: _tables(*of))
@@ -128,6 +121,7 @@ def _tables(
     starts: np.ndarray,
     radius: np.ndarray,
 ) -> Hull:
+    """The tables of a hull: its corners' neighbours and faces."""
     at: list[list[int]] = [[] for _ in vertices]
     for f, face in enumerate(faces):
         for v in face:
