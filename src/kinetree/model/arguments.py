@@ -73,8 +73,10 @@ def made_plain(given: tuple[np.ndarray, ...]) -> PlainArrays | None:
     """Arrays (..., numbers) in this form. None if they are not real, do not broadcast, or copies may not fit."""
     dtype = given[0].dtype
     if dtype not in PLAIN_TYPES or any(x.dtype is not dtype for x in given):
+        if any(x.dtype.kind not in "fiu" for x in given):
+            return None
         dtype = result_dtype(list(given))
-    if dtype not in PLAIN_TYPES or any(x.dtype.kind not in "fiu" or not x.ndim for x in given):
+    if dtype not in PLAIN_TYPES or not all(x.ndim for x in given):
         return None
     batch = given[0].shape[:-1]
     if any(x.shape[:-1] != batch for x in given):
