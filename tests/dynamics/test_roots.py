@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.dynamics.algorithms import wholes
 from kinetree.dynamics.algorithms.aba import aba_of
 from kinetree.dynamics.algorithms.crba import CRBA
 from kinetree.dynamics.algorithms.rnea import RNEA
@@ -28,6 +29,15 @@ def two_robots(kinds):
     parent[[0, -1]] = -1
     d = replace(d, parent=parent, joints=("free", *d.joints[1:-1], "free"))
     return d, generate.random_state(rng, d)
+
+
+def with_physics(model):
+    """The model with rotors, dampers and springs. Rotors of a root are as MuJoCo has them, the same along all axes."""
+    rng = np.random.default_rng(5)
+    changes = {n: rng.uniform(0.1, 0.5, model.nv) for n in ("armature", "damping", "stiffness")}
+    for first in model.structure.quaternion_joints[:, 0]:
+        changes["armature"][first + 3 : first + 6] = 0.3
+    return model.replace(**changes)
 
 
 @pytest.mark.parametrize("kinds", [("revolute",), ("revolute", "prismatic", "helical")], ids=["hinges", "screws"])
@@ -70,12 +80,7 @@ CASES = [
 def test_rotors_dampers_and_springs(algorithm, external, dtype):
     """Beside the program that takes all rows one by one."""
     d, s = two_robots(("revolute", "prismatic"))
-    model = build_model(d)
-    rng = np.random.default_rng(5)
-    changes = {n: rng.uniform(0.1, 0.5, model.nv) for n in ("armature", "damping", "stiffness")}
-    for first in model.structure.quaternion_joints[:, 0]:
-        changes["armature"][first + 3 : first + 6] = 0.3  # As MuJoCo has it, the same along all axes.
-    model = model.replace(**changes)
+    model = with_physics(build_model(d))
     kind = kind_of(model)
     given = [x[None].astype(dtype) for x in (s.q, s.qd, s.qdd, *((s.f_ext.ravel(),) if external else ()))]
     joined, single = (lane_program(algorithm, Variant(k, external))(model, *given)[0] for k in (kind, kind.rows))
@@ -122,6 +127,26 @@ def test_matrices_over_pairs(packed):
     np.testing.assert_array_equal(H, plain(model, s.q[None])[0])
     if not packed:
         assert worst(H.reshape(model.nv, -1), dense.crba(d, s.q) + np.diag(armature)) < 1e-12
+
+
+WHOLES = [
+    wholes.POTENTIAL_WITH_SPRINGS,
+    wholes.KINETIC_ENERGY,
+    wholes.CENTROIDAL_MOMENTUM,
+    wholes.CENTROIDAL_MATRIX,
+]
+
+
+@pytest.mark.parametrize("algorithm", WHOLES, ids=lambda x: x.name)
+def test_quantities_of_the_whole_robot(algorithm):
+    """Sums over rows, and columns of matrices, beside the program that takes all rows one by one."""
+    d, s = two_robots(("revolute", "prismatic"))
+    model = with_physics(build_model(d))
+    assert "roots" in lane_program_of(algorithm, model).program.name
+    kind = kind_of(model)
+    given = [{"q": s.q, "qd": s.qd}[n][None] for n in algorithm.inputs]
+    joined, single = (lane_program(algorithm, Variant(k))(model, *given)[0] for k in (kind, kind.rows))
+    assert worst(joined, single) < 1e-14
 
 
 @pytest.mark.parametrize("way", range(3))

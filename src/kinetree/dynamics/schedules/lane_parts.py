@@ -5,6 +5,7 @@ that write columns of a matrix.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -186,15 +187,18 @@ def _count(algorithm: Algorithm, name: str) -> int:
 # -- the base ---------------------------------------------------------------------------------------------------------
 
 
-def total_parts(algorithm: Algorithm, fields: Fields, p: Pass) -> list[RowPart]:
+def total_parts(algorithm: Algorithm, fields: Fields, roots: bool, p: Pass) -> list[RowPart]:
     """A sum that flows inward from row to row, so that the sum of a bushy tree is balanced, as the tree is."""
-    own, up = fields.at(OWN, p.state), fields.at(PARENT, p.state)
+    memory, own, up = fields.memory, fields.at(OWN, p.state), fields.at(PARENT, p.state)
     flow = Loop(lambda _, __, reads: ((), reads, ()), 4, NOTHING, reads=own, adds=up)
-    parts = [RowPart(flow, row_turns(fields.memory, inward=True))]
+    parts = [RowPart(flow, row_turns(memory, True, with_coordinates if roots else None))]
+    if roots:  # from the last row of each root
+        last = tuple(x._replace(offset=x.offset + 5 * memory.size) for x in own)
+        parts.append(RowPart(replace(flow, reads=last), joint_turns(memory, with_position=1)))
     if p.outputs:
         outputs = tuple(Lane(_place(algorithm, p.state), V, k) for k in range(_count(algorithm, p.state)))
         end = Loop(lambda _, __, reads: ((), (), tuple(jax.tree.leaves(reads))), 4, NOTHING, reads=own, outputs=outputs)
-        parts.append(RowPart(end, base_turn(fields.memory)))
+        parts.append(RowPart(end, base_turn(memory)))
     return parts
 
 
@@ -288,7 +292,6 @@ def with_columns(turns: Callable[[Structure], Turns], count: int) -> Callable[[S
 
     def changed(structure: Structure) -> Turns:
         table, rows = turns(structure)
-        places: list[Any] = [rows + k * structure.tree.n for k in range(count)]
-        return np.concatenate([table, np.stack(places, -1)], 1), rows
+        return np.concatenate([table, rows[:, None] + structure.tree.n * np.arange(count)], 1), rows
 
     return changed

@@ -12,13 +12,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from kinetree.dynamics.recursion import AT, Algorithm, Ancestors, Base, Bodies, Inward, OneBody, Outward, Pass, Row
+from kinetree.dynamics.recursion import AT, Algorithm, Base, Inward, Outward, Pass, Row, Total
 from kinetree.lanes import Lane, Loop, Slots
 from kinetree.model import Axis, Model, Placement
 from kinetree.model.coordinates import chained_acceleration, joint_pose
-from kinetree.spatial import Inertia, Moments, Quaternion, Sym3, Vec3
+from kinetree.spatial import Force, Inertia, Moments, Motion, Quaternion, Sym3, Vec3
 from kinetree.tree import pick
 
+from .lane_parts import column_count, row_outputs, with_columns
 from .lane_rows import OWN, PARENT, STRETCH, ZERO3, Q, RowForm, RowPart, Traits, V, joint_turns
 from .lane_visits import Fields, Visits
 
@@ -28,17 +29,23 @@ AXES = (*3 * (Axis(1.0, 0.0),), *3 * (Axis(0.0, 1.0),))
 COORDINATES = 7
 
 
-def resting(k: int) -> Placement:
+class Resting(Placement):
+    """The placement of a row that rests: its matrix only exchanges axes, and its quaternion has exactly length 1."""
+
+    def __matmul__(self, o: Any) -> Any:
+        if isinstance(o, Motion):
+            return self.transform @ o
+        return Placement(o.orientation * self.orientation, o.position)
+
+    def force_to_parent(self, f: Force) -> Force:
+        """Xᵀ f."""
+        return self.transform.force_to_parent(f)
+
+
+def resting(k: int) -> Resting:
     """The placement of row k of a free joint in the row before (model/compile.py)."""
     half = -0.5 if k in (1, 4) else 0.5
-    return Placement(Quaternion(half, half, half, half), ZERO3)
-
-
-def joins(algorithm: Algorithm) -> bool:
-    """True if the rows of a root can be done in one turn: the algorithm has only passes over rows and over bodies."""
-    return not algorithm.columns and all(
-        isinstance(p, Outward | Inward | Ancestors | Bodies | OneBody) for p in algorithm.passes
-    )
+    return Resting(Quaternion(half, half, half, half), ZERO3)
 
 
 class Roots:
@@ -61,6 +68,8 @@ class Roots:
         felt = inward and any(isinstance(x, Base) and p.state in x.needs for x in alg.passes)
         state = (p.state,) if p.state else ()
         shares = tuple(x.state for x in visits[p.state].shares)
+        of_base = {n for x in alg.passes if isinstance(x, Base) for n in x.leaves}
+        begun = tuple(x.state for x in (*replayed, p) if x.state in of_base)  # outward passes that begin there
 
         def step(known: Row, inputs: tuple, reads: tuple) -> tuple:
             slots, values = list(reads), list(inputs)
@@ -69,36 +78,37 @@ class Roots:
             rows = self.rows(known, q, {n: [values.pop(0) for _ in range(ROWS)] for n in given})
             for k in range(ROWS):
                 rows[k] |= fields.taken(kept, slots)
-            base = alg.base(known.gravity)
+            base = alg.base(known.gravity) | fields.taken(begun, slots)
             for x in replayed:
-                self.outward(visits[x.state], rows, base[x.state], keep=True)
+                self.outward(visits[x.state], rows, base[x.state])
             if inward:
                 found = [{} for _ in rows]
                 for k in reversed(range(ROWS)):  # rows without bodies have no own share
                     whole, found[k] = self.visit(visits[p.state], rows[k], whole)
                 ends, passed = (), fields.spread(state, {p.state: whole}) if felt else ()
             else:
-                last, found = self.outward(visits[p.state], rows, base.get(p.state))
-                own = visits[p.state].own_shares(rows[LAST], last, found[LAST])
-                ends, passed = fields.spread((*state, *shares), {p.state: last, **own}), ()
+                found = self.outward(visits[p.state], rows, base.get(p.state))
+                own = self.own_shares(visits[p.state], rows, found)
+                ends, passed = fields.spread((*state, *shares), {p.state: rows[LAST][p.state], **own}), ()
             left = tuple(x for k in range(ROWS) for x in fields.spread(p.leaves, found[k]))
             results = tuple(x for k in range(ROWS) for n in p.outputs for x in jax.tree.leaves(found[k][n]))
             return ends + left, passed, results
 
+        columns = column_count(alg, p)
         loop = Loop(
             step,
-            4,
+            4 + columns,
             self.structure(),
-            reads=(self.at(LAST, *state) if inward else ()) + self.of_all(*kept),
+            reads=(self.at(LAST, *state) if inward else ()) + self.of_all(*kept) + fields.at(PARENT, *begun),
             writes=(() if inward else self.at(LAST, *state, *shares)) + self.of_all(*p.leaves),
             adds=fields.at(PARENT, *state) if felt else (),
             inputs=(
                 *(Lane(0, Q, k) for k in range(COORDINATES)),
                 *(Lane(alg.inputs.index(n), V, k) for n in given for k in range(ROWS)),
             ),
-            outputs=tuple(Lane(list(alg.outputs).index(n), V, k) for k in range(ROWS) for n in p.outputs),
+            outputs=tuple(x._replace(offset=k) for k in range(ROWS) for x in row_outputs(alg, p)),
         )
-        return RowPart(loop, joint_turns(fields.memory, with_position=1), self.constants)
+        return RowPart(loop, with_columns(joint_turns(fields.memory, with_position=1), columns), self.constants)
 
     # -- what a pass does -------------------------------------------------------------------------------------------
 
@@ -119,15 +129,21 @@ class Roots:
         """A visit that does not change the row."""
         return visits(Row({**row, **visits.at_rest(row.qd if "qd" in row else row[AT])}), state)
 
-    def outward(self, visits: Visits, rows: list[Row], state: Any, keep: bool = False) -> tuple[Any, list[dict]]:
-        """Visits to the six rows, from the base; with `keep` each row keeps its state."""
+    def outward(self, visits: Visits, rows: list[Row], state: Any) -> list[dict]:
+        """Visits to the six rows, from the base. Each row keeps its state."""
         found = []
         for row in rows:
             state, left = self.visit(visits, row, state)
             found.append(left)
-            if keep:
-                row[visits.pass_.state] = state
-        return state, found
+            row[visits.pass_.state] = state
+        return found
+
+    def own_shares(self, visits: Visits, rows: list[Row], found: list[dict]) -> dict[str, Any]:
+        """The shares of the last row, which has the body; in totals, of all rows: they may have rotors and springs."""
+        each = [visits.own_shares(row, row[visits.pass_.state], x) for row, x in zip(rows, found, strict=True)]
+        sums = {x.state for x in visits.shares if isinstance(x, Total)}
+        own = each[LAST]
+        return {n: jax.tree.map(lambda *x: sum(x), *(y[n] for y in each)) if n in sums else own[n] for n in own}
 
     # -- rows -------------------------------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ from .lane_parts import (
     zero_parts,
 )
 from .lane_root_pairs import RootPairs, root_rows
-from .lane_roots import Roots, joins
+from .lane_roots import Roots
 from .lane_rows import (
     GRAVITY,
     OWN,
@@ -142,7 +142,7 @@ class Writer:
             Outward: self.over_rows,
             Inward: self.over_rows,
             Ancestors: self.over_ancestors,
-            Total: partial(total_parts, alg, self.fields),
+            Total: partial(total_parts, alg, self.fields, self.roots is not None),
             Bodies: partial(body_parts, alg, self.fields),
             Base: partial(base_parts, alg, self.fields),
             OneBody: partial(body_parts, alg, self.fields),
@@ -200,8 +200,7 @@ class Writer:
         turns = row_turns(self.memory, inward, with_coordinates if self.roots else None)
         if alg.matrix in p.outputs:
             turns = self.with_diagonal(turns)
-        turns = with_columns(turns, columns) if columns else turns
-        parts = [RowPart(loop, turns, self.links.parts_constants(link))]
+        parts = [RowPart(loop, with_columns(turns, columns), self.links.parts_constants(link))]
         if self.roots:
             of_roots = self.root_pairs.among_roots if alg.matrix in p.outputs else self.roots.part
             parts.insert(len(parts) if inward else 0, of_roots(p))
@@ -314,7 +313,6 @@ def lane_program_of(algorithm: Algorithm, model: Model, external: bool = False, 
     kind = kind_of(model)
     if algorithm.shallow is not None and not kind.deep:
         algorithm = algorithm.shallow
-    kind = kind if joins(algorithm) else kind.rows
     if "tau" not in (*algorithm.inputs, *algorithm.outputs):
         stretched = any(STRETCH in p.needs for p in algorithm.passes)
         kind = kind._replace(dampers=False, springs=kind.springs and stretched)
