@@ -51,6 +51,7 @@ def test_lanes_and_xla_agree(follows):
     found = kt.inverse_dynamics_regressor(model, q, qd, qdd)
     assert isinstance(found, np.ndarray)
     np.testing.assert_allclose(found, kt.inverse_dynamics_regressor(model, *map(jnp.asarray, (q, qd, qdd))), atol=1e-12)
+    np.testing.assert_array_equal(kt.inverse_dynamics_regressor(model, q[0], qd[0], qdd[0]), found[0])
 
 
 def test_gradient_of_a_fit():

@@ -51,7 +51,7 @@ UNITS = [
     Inertia(x[0], Vec3(*x[1:4]), Sym3(*x[4:])).moments()
     for x in ([float(i == k) for i in range(10)] for k in range(10))
 ]
-WRENCHES = jax.tree.structure(NUMBERS * (Force(ZERO3, ZERO3),))
+WRENCHES = jax.tree.structure(jax.tree.map(lambda _: NUMBERS * (0.0,), Force(ZERO3, ZERO3)))  # by component
 ROW, BODY, ENTRY = range(3)  # columns of a pair table
 
 
@@ -83,7 +83,8 @@ def regressor_lanes(quaternions: bool) -> LaneAlgorithm:
     def wrenches(frame: Any, _: tuple, reads: tuple) -> tuple:
         pose, own = reads
         X, own = frame @ pose.transform, moved_rates(frame, own)
-        return (tuple(X.force_to_parent(body_force(unit, own)) for unit in UNITS),), (), ()
+        found = (X.force_to_parent(body_force(unit, own)) for unit in UNITS)
+        return (jax.tree.map(lambda *numbers: numbers, *found),), (), ()
 
     def region(structure: Structure, bodies: np.ndarray) -> np.ndarray:
         return memory.size * (structure.tree.n + 1) + WRENCHES.num_leaves * bodies
@@ -93,8 +94,9 @@ def regressor_lanes(quaternions: bool) -> LaneAlgorithm:
         return np.stack([memory.base(structure.row_of_body[bodies]), region(structure, bodies)], -1), bodies
 
     def pair(_: tuple, __: tuple, reads: tuple) -> tuple:
-        S, forces = reads
-        return (), (), tuple(S.dot(f) for f in forces)
+        S, wrenches = reads
+        by_number = zip(*(c for part in wrenches for c in part), strict=True)
+        return (), (), tuple(S.dot(Force(Vec3(*c[:3]), Vec3(*c[3:]))) for c in by_number)
 
     def pair_turns(structure: Structure) -> np.ndarray:
         row, body = carried_bodies(structure)
@@ -122,7 +124,7 @@ def regressor_lanes(quaternions: bool) -> LaneAlgorithm:
             Loop(wrenches, 2, FRAME, at(0, "pose", "rates"), (Slots(1, 0, WRENCHES),)), body_turns, frame_constants
         ),
         RowPart(
-            Loop(pair, 3, NOTHING, (memory.at(ROW, "S"), Slots(BODY, 0, WRENCHES)), outputs=outputs),
+            Loop(pair, 3, NOTHING, (memory.at(ROW, "S"), Slots(BODY, 0, WRENCHES)), outputs=outputs, alike=NUMBERS),
             pair_turns,
         ),
         *zero_parts(others),
