@@ -1,5 +1,6 @@
 """Large batches shared with helpers: the same bits as one thread alone, whoever comes, and whoever does not."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -126,6 +127,29 @@ watcher.join()
 assert BUSY in seen
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has sets of processors")
+def test_helpers_stay_off_the_processor_of_their_caller(arm):
+    mine = os.sched_getaffinity(0)
+    if len(mine) < 2:
+        pytest.skip("one processor only")
+    given = states(arm, least_lanes(arm))
+    where, cell = ctypes.CDLL(None).sched_getcpu, helpers.team() + helpers.CELL
+
+    def keeps_off() -> bool:
+        """Whether the first helper keeps off the processor that this thread was on during a whole call."""
+        before = where()
+        kt.inverse_dynamics(arm, *given)
+        if not before == where() == ctypes.c_int32.from_address(cell + helpers.AWAY).value - 1:
+            return False
+        helper = ctypes.c_int64.from_address(cell + helpers.THREAD).value
+        assert os.sched_getaffinity(helper) == mine - {before}
+        return True
+
+    assert any(keeps_off() for _ in range(1000))
+    time.sleep(ASLEEP)
+    assert any(keeps_off() for _ in range(1000))
 
 
 def test_awake_and_asleep(arm):

@@ -13,6 +13,10 @@ compare-and-exchange. The content of a cell changes in these ways only:
 A job's function takes parts from a counter until none is left, and its caller takes parts as well. So the caller waits
 only for parts that were begun, never for a helper that is late, has another job, or stayed in the parent of a fork.
 
+A helper stays off the processor of its caller. Linux often wakes a thread on the processor of the one that called it,
+though others are idle, and moves it only after milliseconds. There it would wait for its caller to sleep. So a caller
+that finds itself on another processor than last time takes its own from those that the helper may use.
+
 A helper never ends; one that is no longer needed sleeps. It does not use Python: it never takes the interpreter's lock,
 and at exit it is not stopped. It sleeps on a lock of CPython's stable ABI, which any thread may release.
 """
@@ -32,18 +36,20 @@ from ..llvm.scratch import PLACES
 from ..llvm.text import Text, module_of
 from . import threads
 from .host import MachineCode, loaded
-from .interpreter import Caller
+from .interpreter import LINUX, Caller
 
 HINT = "@llvm.aarch64.hint(i32 1)"  # the instruction `yield`
 PAUSE = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": HINT, "arm64": HINT}.get(platform.machine(), "")
 
 TAKE, BACK = 0, 8  # offsets in a job: its function of the job, and how many helpers have come back from it
-STATE, LOCK, CELL = 0, 8, 128  # offsets in a cell, and its size: processors fetch lines of cache in pairs
+STATE, LOCK, THREAD, AWAY = 0, 8, 16, 24  # offsets in a cell; the last two: the helper's number, who it keeps off, + 1
+CELL = 128  # bytes of a cell: processors fetch lines of cache in pairs
 SHARE = 0  # offset in a team: the function `share`; the helpers' cells follow, the first at CELL
 SCRATCH_PLACES = CELL - 8 * PLACES  # offset in a team: scratch memory that all callers share (scratch.py)
 AWAKE, ASLEEP, BUSY = range(3)  # states of a helper; any other number is the address of a job
 
 MAX_HELPERS = threads.MAX_THREADS - 1  # helpers
+PROCESSORS = 1024  # processors of a set in Linux; on machines with more, helpers run wherever the system puts them
 
 
 class CellText(Caller):
@@ -85,6 +91,8 @@ def _helper() -> Text:
     to.begin("void @helper(ptr %cell)")
     looks, end = to.variable("i64", 0), to.variable("i64", 0)
     to.do("%time = alloca [2 x i64]")
+    if LINUX:
+        to.store("i64", to.call("PyThread_get_thread_native_id"), "%cell", THREAD)
     to.into("rest")  # The helper stays awake for a while from here on.
     to.store("i64", to.op(f"add i64 {_now(to)}, {tuning.HELPER_AWAKE_NS}"), end)
     to.into("look")
@@ -120,8 +128,11 @@ def _share() -> Text:
     offers, looks = to.variable("i64", 0), to.variable("i64", 0)
     job = to.op("ptrtoint ptr %job to i64")
     to.require(to.op("icmp sgt i64 %wanted, 0"), otherwise="begin")
+    here = to.op(f"add i32 {to.call('sched_getcpu')}, 1") if LINUX else ""
     for old in (AWAKE, ASLEEP):
         with _each_cell(to, old, job) as cell:
+            if LINUX:
+                _keep_away(to, cell, here)
             if old == ASLEEP:
                 to.call("PyThread_release_lock", f"ptr {to.load('ptr', cell, LOCK)}")
             to.require(to.op(f"icmp slt i64 {to.count(offers, 1)}, %wanted"), otherwise="begin")
@@ -136,6 +147,23 @@ def _share() -> Text:
         to.go("wait")
     to.end()
     return to
+
+
+def _keep_away(to: CellText, cell: str, here: str) -> None:
+    """Keep a helper off a processor, given as its number + 1. It may use all others that the caller may use."""
+    thread = to.load("i64", cell, THREAD)  # 0 until the helper runs for the first time
+    new = to.op(f"icmp ne i32 {to.load('i32', cell, AWAY)}, {here}")
+    with to.when(to.op(f"and i1 {new}, {to.op(f'icmp ne i64 {thread}, 0')}")):
+        to.store("i32", here, cell, AWAY)
+        others, size = to.variable(f"[{PROCESSORS // 32} x i32]"), f"i64 {PROCESSORS // 8}"
+        failed = to.call("sched_getaffinity", "i32 0", size, f"ptr {others}")
+        with to.when(to.op(f"icmp eq i32 {failed}, 0")):
+            number = to.op(f"sub i32 {here}, 1")
+            place = to.at(others, to.op(f"zext i32 {to.op(f'lshr i32 {number}, 5')} to i64"), "i32")
+            bit = to.op(f"shl i32 1, {to.op(f'and i32 {number}, 31')}")
+            to.store("i32", to.op(f"and i32 {to.load('i32', place)}, {to.op(f'xor i32 {bit}, -1')}"), place)
+            # The system refuses an empty set.
+            to.call("sched_setaffinity", f"i32 {to.op(f'trunc i64 {thread} to i32')}", size, f"ptr {others}")
 
 
 @contextmanager
@@ -196,6 +224,7 @@ def _start(cell: int) -> bool:
         return False
     api.PyThread_acquire_lock(pointer(lock), 1)  # Releasing this lock wakes the helper.
     place(cell + STATE).value, place(cell + LOCK).value = AWAKE, lock
+    place(cell + THREAD).value = place(cell + AWAY).value = 0
     return api.PyThread_start_new_thread(pointer(_code().address("helper")), pointer(cell)) != ctypes.c_ulong(-1).value
 
 

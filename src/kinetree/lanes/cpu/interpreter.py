@@ -2,6 +2,7 @@
 
 import ctypes
 import platform
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -36,7 +37,16 @@ PYTHON = {  # that LLVM text calls, and their types
     "Py_DecRef": "void (ptr)",
     "Py_IncRef": "void (ptr)",
 }
-LIBRARY = {"clock_gettime": "i32 (i32, ptr)", "sched_yield": "i32 ()"}
+LIBRARY = {
+    "clock_gettime": "i32 (i32, ptr)",
+    "sched_getaffinity": "i32 (i32, i64, ptr)",
+    "sched_getcpu": "i32 ()",
+    "sched_setaffinity": "i32 (i32, i64, ptr)",
+    "sched_yield": "i32 ()",
+}
+LINUX = sys.platform == "linux"
+if LINUX:
+    PYTHON["PyThread_get_thread_native_id"] = "i64 ()"
 BY_ADDRESS = (  # that Python code calls, or whose addresses types have
     "PyCFunction_NewEx",
     "PyObject_GenericGetDict",
