@@ -43,6 +43,9 @@ def test_slider_moves_the_robot(browser):
         browser.eventually(lambda: np.count_nonzero(np.abs(browser.picture_of_scene() - before).max(-1) > 40) > 2000)
         told = f"{sliders[1]}.parentElement.querySelector('output').textContent"
         browser.eventually(lambda: browser.evaluate(told) == f"{viewer.q[1]:.3f} rad")
+        for k in (2, 3):  # The second moves while answers to the first are awaited: both arrive where they were put.
+            browser.press(sliders[k], 60 * RIGHT)
+        browser.eventually(lambda: min(viewer.q[2:4]) > 0.5)
 
 
 def test_a_run_plays_at_once_and_follows_the_robot(browser):

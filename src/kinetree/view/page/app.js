@@ -8,7 +8,7 @@ const MOST_LABELS = 80;
 
 class App {
   constructor(source) {
-    Object.assign(this, { source, scene: source.scene, time: 0, world: -1, segments: [], contacts: null, asking: false, frames: 0, fps: 0, told: 0 });
+    Object.assign(this, { source, scene: source.scene, time: 0, world: -1, segments: [], contacts: null, asking: false, moves: new Map(), frames: 0, fps: 0, told: 0 });
     this.drawing = new Drawing(document.querySelector("canvas"), source.scene, source.geometry);
     this.camera = new Camera(this.drawing.canvas, this.scene.camera);
     this.playing = this.scene.time.length > 1 && !this.scene.live;
@@ -73,13 +73,18 @@ class App {
     document.querySelector("#joints details").append(box);
     return { box, input, output, joint };
   }
-  // Ask for the configuration with one joint moved; while an answer is awaited, only the newest wish is kept.
+  // Ask for the configuration with one joint moved. While an answer is awaited, the newest value of each joint is kept.
   async send(k, value) {
     const { joint } = this.sliders[k];
-    this.wish = { column: joint.column, value, world: Math.max(0, this.world), frame: this.index() };
+    this.moves.set(joint.column, { column: joint.column, value, world: Math.max(0, this.world), frame: this.index() });
     if (this.sending) return;
     this.sending = true;
-    while (this.wish) { const wish = this.wish; this.wish = null; const answer = await this.source.post("move", wish); if (answer && answer.error) this.note(answer.error); }
+    while (this.moves.size) {
+      const [[column, move]] = this.moves;
+      this.moves.delete(column);
+      const answer = await this.source.post("move", move);
+      if (answer && answer.error) this.note(answer.error);
+    }
     this.sending = false;
   }
   // The clock and the sliders, ten times a second: each change makes the browser paint the panel again.
