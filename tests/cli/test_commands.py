@@ -189,3 +189,25 @@ def test_a_robot_starts_on_the_ground_and_stays_there(tmp_path):
     assert height[0] == pytest.approx(0.1)
     assert np.abs(height - 0.1).max() < 1e-3  # soft contact gives way a little; free, it would fall 0.2 m
     assert run(["simulate", "chain:3", "--ground"]) == 1
+
+
+def test_an_mjcf_file_starts_where_it_says_and_steps_as_it_says(tmp_path, capsys):
+    """As in MuJoCo; a random start is lifted out of the floor. From inside the floor a body is thrown into the air."""
+    robot, out = tmp_path / "ball.xml", tmp_path / "b.npz"
+    ball = '<body pos="0 0 0.1"><freejoint/><geom size="0.1"/></body>'
+    robot.write_text(
+        '<mujoco><option timestep="0.004" integrator="implicitfast"/>'
+        f'<worldbody><geom type="plane" size="1 1 1"/>{ball}</worldbody></mujoco>'
+    )
+    words = ["simulate", str(robot), "--time", "0.2", "--out", str(out), "--json"]
+    assert run(words) == 0
+    facts = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert facts["steps"] == 50
+    saved = kt.Trajectory.load(out)
+    assert saved.q[0, 2] == 0.1
+    model = kt.load(robot)
+    expected = kt.advance(model, kt.initial_state(model), substeps=50)
+    np.testing.assert_allclose(saved.q[-1], expected.q, rtol=1e-12)
+    assert run([*words, "--start", "random", "--seed", "5", "--batch", "8"]) == 0
+    heights = kt.Trajectory.load(out).q[0, :, 2]
+    assert heights.min() == pytest.approx(0.1)

@@ -202,7 +202,7 @@ def test_what_is_not_modelled_is_told_in_one_line():
         (robot(link("a"), link("b"), joint("j", "a", "c")), "names a link 'c' that does not exist: there are 'a', 'b'"),
         (robot(link("arm"), joint("j", "arn", "arm")), "names a link 'arn' that does not exist: did you mean 'arm'?"),
         (robot(link("a"), link("b"), joint("j", "a", "b", "revolut")), "planar: did you mean 'revolute'?"),
-        ("<robot><link name='a'>", "<text>:1: not well-formed XML"),
+        ("<robot><link name='a'>", "<text>:1: this is not XML"),
         ("<world/>", "<text>:1: <world>: is neither <robot>"),
         ("<world/>", "this is a part of an SDF file"),
         ("<sdf/>", "<text>:1: <sdf>: holds no <model>"),

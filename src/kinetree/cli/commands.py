@@ -1,4 +1,4 @@
-"""The commands that move, compute and show: their words and options. The bodies are in motion.py and looks.py."""
+"""The commands that simulate, compute and show: names, options and help texts. motion.py and looks.py do the work."""
 
 from pathlib import Path
 
@@ -13,23 +13,27 @@ JSON = typer.Option(False, "--json", help="Print one JSON object, for another pr
 def simulate(
     model: str = MODEL,
     time: float = typer.Option(5.0, help="Seconds to simulate, to the nearest record."),
-    dt: float = typer.Option(1e-3, help="Seconds in a step."),
+    dt: float = typer.Option(None, help="Seconds in a step. Default: an MJCF file's own, else 0.001."),
     integrator: str = typer.Option(
-        "semi_implicit", help="semi_implicit, rk4, variational, Euler, implicitfast, implicit or RK4."
+        None,
+        help="semi_implicit, rk4, variational, Euler, implicitfast, implicit or RK4. Default: an MJCF file's own, "
+        "else semi_implicit.",
     ),
     batch: int = typer.Option(1, help="States side by side."),
-    start: str = typer.Option("random", help="random, neutral, or file: where the file puts its bodies."),
-    seed: int = typer.Option(0, help="Of the random start."),
+    start: str = typer.Option(
+        None, help="random, neutral, or file: where the file puts its bodies. Default: file for MJCF files, else random."
+    ),
+    seed: int = typer.Option(0, help="The seed of a random start."),
     controller: str = typer.Option("none", help="none, gravity (compensation) or hold (PD to the start, and gravity)."),
     rate: float = typer.Option(100.0, help="Records in a second."),
-    out: Path = typer.Option(Path("run.npz"), help="Where the trajectory is written."),
+    out: Path = typer.Option(Path("run.npz"), help="The file that gets the trajectory."),
     checkpoint: Path = typer.Option(None, help="Continue from this file if it is there, and keep it up to date."),
     floating_base: bool = FLOATING,
     ground: bool = GROUND,
     free: bool = typer.Option(False, "--free", help="Switch contact, joint limits and dry friction off."),
-    devices: str = typer.Option(None, help="Divide the batch over so many devices of this process, or all of them."),
-    processes: int = typer.Option(1, help="Divide the batch over so many processes on this machine."),
-    share: str = typer.Option(None, help="The part of the batch of this process, as 0/8; it is saved as out.0of8.npz."),
+    devices: str = typer.Option(None, help="Divide the batch over this number of devices, or over all."),
+    processes: int = typer.Option(1, help="Divide the batch over this number of processes on this machine."),
+    share: str = typer.Option(None, help="Compute one part of the batch: 0/8 is the first of eight, saved as run.0of8.npz."),
     view: bool = typer.Option(False, "--view", help="Show the result in a browser."),
     json: bool = JSON,
 ) -> None:
@@ -49,8 +53,8 @@ def simulate(
 
 def inverse(
     model: str = MODEL,
-    trajectory: Path = typer.Argument(help="An .npz with q, qd and qdd; without qdd, it is the slope of qd over time."),
-    out: Path = typer.Option(Path("tau.npz"), help="Where the trajectory, with tau, is written."),
+    trajectory: Path = typer.Argument(help="An .npz with q, qd and qdd. Without qdd, the slope of qd over time is taken."),
+    out: Path = typer.Option(Path("tau.npz"), help="The file that gets the trajectory with tau."),
     floating_base: bool = FLOATING,
     json: bool = JSON,
 ) -> None:
@@ -66,7 +70,7 @@ def inverse(
 def forward(
     model: str = MODEL,
     trajectory: Path = typer.Argument(help="An .npz with q, qd and tau."),
-    out: Path = typer.Option(Path("qdd.npz"), help="Where the trajectory, with qdd, is written."),
+    out: Path = typer.Option(Path("qdd.npz"), help="The file that gets the trajectory with qdd."),
     method: str = typer.Option("auto", help="aba, crba, dca, ...; auto takes the fastest."),
     floating_base: bool = FLOATING,
     json: bool = JSON,
@@ -101,15 +105,15 @@ def view(
     model: str = MODEL,
     trajectory: Path = typer.Argument(None, help="A trajectory to play; without one, sliders move the joints."),
     live: bool = typer.Option(False, "--live", help="Simulate while the page is open; the mouse pushes bodies."),
-    host: str = typer.Option("127.0.0.1", help="Address to listen on: 0.0.0.0 lets other machines look."),
-    port: int = typer.Option(8080, min=0, max=65535, help="Where the browser finds it; the next free one if in use."),
+    host: str = typer.Option("127.0.0.1", help="The address to serve on: 0.0.0.0 lets other machines look."),
+    port: int = typer.Option(8080, min=0, max=65535, help="The port to serve on; if it is in use, the next free one."),
     png: Path = typer.Option(None, help="Write a picture instead, without a browser."),
     gif: Path = typer.Option(None, help="Write a film instead, without a browser."),
     mp4: Path = typer.Option(None, help="Write a film instead, without a browser; needs ffmpeg."),
-    html: Path = typer.Option(None, help="Write the page instead: one file that shows itself anywhere."),
-    time: float = typer.Option(None, help="The moment of --png, in seconds; the end if not given."),
-    speed: float = typer.Option(1.0, help="Of --gif and --mp4: seconds of simulated time in a second."),
-    size: str = typer.Option("960x600", help="Of --png, --gif and --mp4: width and height in pixels."),
+    html: Path = typer.Option(None, help="Write the page instead: one file that any browser shows."),
+    time: float = typer.Option(None, help="The moment that --png shows, in seconds; the end if not given."),
+    speed: float = typer.Option(1.0, help="For --gif and --mp4: simulated seconds in one second."),
+    size: str = typer.Option("960x600", help="For --png, --gif and --mp4: width and height in pixels."),
     dark: bool = typer.Option(False, "--dark", help="Dark pictures and films."),
     floating_base: bool = FLOATING,
     ground: bool = GROUND,

@@ -22,18 +22,30 @@ HOLD = 10.0  # natural frequency of the controller `hold`, rad/s
 
 
 class SimulateOptions(NamedTuple):
-    """Options of `simulate`."""
+    """Options of `simulate`. Those that may be None have a default that depends on the model (`completed`)."""
 
     time: float
-    dt: float
-    integrator: str
+    dt: float | None
+    integrator: str | None
     batch: int
-    start: str
+    start: str | None
     seed: int
     controller: str
     rate: float
     free: bool = False
     ground: bool = False
+
+    def completed(self, model: kt.Model) -> "SimulateOptions":
+        """With the step, integrator and start of an MJCF file, or those for other models, where none were given."""
+        own = model.stepping
+        dt, integrator, start = (
+            (1e-3, "semi_implicit", "random") if own is None else (float(own.timestep), own.integrator, "file")
+        )
+        return self._replace(
+            dt=dt if self.dt is None else self.dt,
+            integrator=self.integrator or integrator,
+            start=self.start or start,
+        )
 
 
 UNITS = {"seconds": "s", "largest_speed": "rad/s or m/s", "energy_change": "of the largest energy"}
@@ -77,10 +89,14 @@ def _check(choice: SimulateOptions) -> None:
 
 
 def _onto_floor(model: kt.Model, q: Any) -> Any:
-    """Configurations whose first joint is free, lifted so far that no shape starts inside the floor."""
+    """Configurations lifted so far that no shape starts inside the floor. Only a free first joint can be lifted."""
+    structure = model.structure
+    if not structure.joints[structure.joint_code[0]].position:
+        return q
     found = kt.contacts(model, q)
+    with_world = found.active & (found.bodies < 0).any(-1)
     q = np.array(q)
-    q[..., 2] += np.max(np.where(found.active, found.depth, 0.0), -1, initial=0.0)
+    q[..., 2] += np.max(np.where(with_world, found.depth, 0.0), -1, initial=0.0)
     return q
 
 
@@ -112,6 +128,7 @@ def simulate(
     """Run, save, and say how it went."""
     devices, share = many.devices_of(place.devices), many.share_of(place.share)
     model = load(name, floating_base, simulated=True, ground=choice.ground)
+    choice = choice.completed(model)
     model = model.without_constraints if choice.free else model
     _check(choice)
     for target in (out, checkpoint):  # before the run, which may be long
@@ -127,7 +144,7 @@ def simulate(
         q, qd = begin.q, begin.qd
     else:
         raise ValueError(unknown("start", choice.start, ("random", "neutral", "file")))
-    q = _onto_floor(model, q) if choice.ground and floating_base else q
+    q = q if choice.start == "file" else _onto_floor(model, q)
     steps, record = _steps(choice)
     if place.processes < 1:
         raise ValueError(f"--processes must be at least 1, not {place.processes}")

@@ -17,7 +17,7 @@ def load_with_report(word: str, floating_base: bool, ground: bool = False) -> tu
     if kind not in ("chain", "tree") or not colon or Path(word).exists():
         return load_file(Path(word), floating_base=floating_base, ground=ground)
     if not size.isdecimal() or int(size) == 0:
-        raise ValueError(f"{word}: write {kind}:N for a generated {kind} of N bodies, one at least")
+        raise ValueError(f"{word}: write {kind}:N for a generated {kind} of N bodies, with N at least 1")
     if floating_base or ground:
         raise ValueError(f"{word}: {'--floating-base' if floating_base else '--ground'} is for robot files")
     model = kt.auto_tree(int(size), branching=1 if kind == "chain" else 2, skew=np.pi / 2)
@@ -55,7 +55,7 @@ def require_same_robot(path: Path, model: kt.Model, q: np.ndarray, qd: np.ndarra
     if there != (model.nq, model.nv):
         raise ValueError(
             f"{path} has {there[0]} coordinates and {there[1]} velocities, the model has {model.nq} and {model.nv}: "
-            "of another robot, or only one of them with --floating-base"
+            "they are different robots, or one was made with --floating-base and the other without"
         )
 
 

@@ -116,7 +116,7 @@ def parse(content: str | bytes, file: str) -> Element:
         if top.children and top.children[0].tag == "mujoco":
             return top.children[0]  # MuJoCo reads its files itself, and some that are not quite XML
         raise ModelError(
-            f"{file}:{error.lineno + skipped}: not well-formed XML: {expat.ErrorString(error.code)}"
+            f"{file}:{error.lineno + skipped}: this is not XML, or it is broken: {expat.ErrorString(error.code)}"
         ) from None
     except (LookupError, ValueError) as error:  # an unknown encoding, a stray surrogate
         if isinstance(error, ModelError):

@@ -303,7 +303,7 @@ def _placed(begun: _Run, state: State) -> State:
         raise TypeError(f"devices must be JAX devices, such as jax.devices(), not {begun.devices!r}")
     count = len(begun.devices)
     if not count or many % count:
-        raise ValueError(f"{many} worlds can not be divided over {count} devices: take a multiple")
+        raise ValueError(f"a batch of {many} can not be divided over {count} devices: make it a multiple of {count}")
     mesh = jax.sharding.Mesh(np.array(begun.devices), ("worlds",))
     divided = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("worlds"))
     return jax.device_put(state, divided)
