@@ -21,7 +21,7 @@ def simulate(
     ),
     batch: int = typer.Option(1, help="States side by side."),
     start: str = typer.Option(
-        None, help="random, neutral, or file: where the file puts its bodies. Default: file for MJCF files, else random."
+        None, help="random, neutral, or file: as the file places it. Default: file for MJCF files, else random."
     ),
     seed: int = typer.Option(0, help="The seed of a random start."),
     controller: str = typer.Option("none", help="none, gravity (compensation) or hold (PD to the start, and gravity)."),
@@ -33,7 +33,9 @@ def simulate(
     free: bool = typer.Option(False, "--free", help="Switch contact, joint limits and dry friction off."),
     devices: str = typer.Option(None, help="Divide the batch over this number of devices, or over all."),
     processes: int = typer.Option(1, help="Divide the batch over this number of processes on this machine."),
-    share: str = typer.Option(None, help="Compute one part of the batch: 0/8 is the first of eight, saved as run.0of8.npz."),
+    share: str = typer.Option(
+        None, help="Compute a part of the batch: 0/8 is the first of eight, saved as run.0of8.npz."
+    ),
     view: bool = typer.Option(False, "--view", help="Show the result in a browser."),
     json: bool = JSON,
 ) -> None:
@@ -53,7 +55,7 @@ def simulate(
 
 def inverse(
     model: str = MODEL,
-    trajectory: Path = typer.Argument(help="An .npz with q, qd and qdd. Without qdd, the slope of qd over time is taken."),
+    trajectory: Path = typer.Argument(help="An .npz with q, qd and qdd. Without qdd, it is the slope of qd over time."),
     out: Path = typer.Option(Path("tau.npz"), help="The file that gets the trajectory with tau."),
     floating_base: bool = FLOATING,
     json: bool = JSON,
