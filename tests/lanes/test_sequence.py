@@ -21,8 +21,10 @@ from kinetree.lanes.cpu.compiled import CompiledProgram
 from kinetree.lanes.cuda.ptx import LAYOUT, Access, ptx
 from kinetree.lanes.cuda.sequence import sequence_ptx, sequence_text
 from kinetree.lanes.cuda.tile import WARP
+from kinetree.lanes.program.own_constants import with_own_constants
 from kinetree.lanes.program.sequence import Run, Sequenced
 from kinetree.lanes.program.stored import Events
+from kinetree.simulate.native import bound_to_worlds
 from kinetree.simulate.native.choose import stepper_for
 from kinetree.simulate.native.step import program_of
 from tests.lanes.assembler import NEEDED, assemble
@@ -174,6 +176,23 @@ def test_conditions_and_repeats_give_the_same_bits(turns):
         np.testing.assert_array_equal(found[0], wanted[0])
 
 
+@pytest.mark.parametrize("turns", [2, 40, 150])
+def test_lanes_with_constants_of_their_own(turns):
+    """Constants that differ from lane to lane come by columns; the program stays written out."""
+    program, slots, tables, constants, width = uneven(turns)
+    x = np.random.default_rng(turns).normal(size=(5, turns))
+    factors = 1 + np.arange(5.0)
+    own = written_out(program, tables, (turns, width), (*constants[:4], None, *constants[5:]), uneven=True)
+    own = with_own_constants(own, tuple(k == 4 for k in range(len(tables))))
+    each = np.asfortranarray(factors[:, None] * constants[4].ravel())
+    given = [c if k != 4 else np.zeros((turns, 0)) for k, c in enumerate(constants)]
+    (found,) = OnHost(own, slots, "float64")((width,), given, [x, each])
+    run = CompiledProgram(program, "float64")
+    for k, factor in enumerate(factors):
+        alone = [c if k != 4 else factor * c for k, c in enumerate(constants)]
+        np.testing.assert_array_equal(found[k : k + 1], run(slots, (width,), tables, alone, (x[k : k + 1],))[0])
+
+
 def listing(n, turns, cold=True):
     """Numbers that are not 0 are listed; loops follow the list there and back, and do all turns of a stretch."""
     first = Loop(lambda _, x, __: (x, (), ()), 2, NOTHING, inputs=(Lane(0, 1),), writes=(slot(0),))
@@ -295,6 +314,33 @@ def test_steps_with_contact_have_the_same_bits(text, threads, near, known):
         touched |= bool(kt.contacts(model, wanted.q).active.any())
         state = wanted
     assert touched
+
+
+def test_worlds_that_differ_have_the_same_bits(monkeypatch):
+    """On a GPU steps of worlds with other masses are written out, too: two threads share a world with two sides."""
+    monkeypatch.setattr(binding, "may_sequence", lambda model, known: True)
+    factors = np.array([0.7, 1.0, 1.4])
+    model = kt.load(WALKER)
+    models = jax.vmap(lambda f: kt.scaled(model, mass=f, damping=f))(jnp.asarray(factors))
+    models = jax.tree.map(np.asarray, models)
+    made = bound_to_worlds(models, "Euler", np.float64, 0.01, False).stepper
+    differs = [x.ndim > 2 and x.size > 0 for x in made.constants]
+    assert 0 < sum(differs) < len(differs) / 2, "what all worlds share must stay shared"
+    own = with_own_constants(made.own, tuple(differs))
+    constants = made.constants_for(3, np.dtype("float64"))
+    state = kt.initial_state(model, batch=(3,))
+    state = state.replace(qd=np.random.default_rng(0).normal(size=state.qd.shape))
+    wanted = kt.advance(models, state, substeps=3)
+    given = [np.ascontiguousarray(x) for x in made.inputs(state, None, None)]
+    given += [np.asfortranarray(x.reshape(3, -1)) for x, own in zip(made.constants, differs, strict=True) if own]
+    shared = [np.zeros((x.shape[-2], 0)) if own else x for x, own in zip(constants, differs, strict=True)]
+    host = OnHost(own, made.slots, "float64")
+    assert host.threads == 2
+    (whole,) = host((made.width,), shared, given)
+    found = made.split(whole, state)
+    for name in ("q", "qd", "warm_start"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
+    assert np.ptp(wanted.qd, axis=0).max() > 0.01
 
 
 def test_accelerations_with_contact_have_the_same_bits(monkeypatch):

@@ -1,5 +1,7 @@
 """Worlds whose models differ run side by side, with the bits that each has alone."""
 
+import importlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ import kinetree as kt
 from kinetree import envs
 from tests.simulate.robots import tree20
 
+worlds = importlib.import_module("kinetree.simulate.native.worlds")
 MASS, OTHER = np.array([0.8, 1.0, 1.3]), np.array([1.2, 1.0, 0.7])
 
 
@@ -97,6 +100,24 @@ def test_models_side_by_side_run_in_native_lanes():
     h = 1e-6
     slopes = [(value(factors.at[k].add(h)) - value(factors.at[k].add(-h))) / (2 * h) for k in range(3)]
     np.testing.assert_allclose(jax.jit(jax.grad(value))(factors), slopes, rtol=1e-6)
+
+
+def test_the_constants_of_many_worlds_are_made_at_once(monkeypatch):
+    """One program of XLA for all; NumPy's, world by world, are the same but for rounding."""
+    model = kt.load(
+        """<mujoco><worldbody><geom type="plane" size="1 1 1"/><body pos="0 0 0.1"><joint type="slide" axis="0 0 1"/>
+        <geom size="0.1"/></body></worldbody></mujoco>"""
+    )
+    models = jax.vmap(lambda f: kt.scaled(model, mass=f, friction=f))(jnp.linspace(0.8, 1.2, 5))
+    found = []
+    for few in (5, 4):
+        monkeypatch.setattr(worlds, "WORLDS_ONE_BY_ONE", few)
+        own = jax.tree.map(np.asarray, models)
+        found.append(worlds.bound_to_worlds(own, "Euler", np.float64, 0.002, False).stepper.constants)
+    assert any(x.ndim == 3 for x in found[0])
+    for a, b in zip(*found, strict=True):
+        assert isinstance(b, np.ndarray)
+        np.testing.assert_allclose(a, b, rtol=1e-14)
 
 
 def test_scaled_numbers_are_those_asked_for(cheetah):

@@ -27,18 +27,19 @@ def in_numpy(model: Model) -> Model:
     return kept[KEPT]
 
 
-def not_bound(model: Model) -> str:
-    """The reason why native programs need the values of traced numbers of a model; empty if they do not."""
+def binding_parts(model: Model) -> dict[str, Any]:
+    """The parts of a model whose numbers native programs must know."""
     world = model.world
     if world is None:
-        return ""
-    parts = {"tendons": world.tendons, "equalities": world.equalities}
-    if world.scene is not None:
-        parts["meshes"] = world.scene.shapes.hulls
-    for name, part in parts.items():
-        if not is_known(part):
-            return f"numbers of {name} are traced"
-    return ""
+        return {}
+    meshes = {} if world.scene is None else {"meshes": world.scene.shapes.hulls}
+    return {"tendons": world.tendons, "equalities": world.equalities} | meshes
+
+
+def not_bound(model: Model) -> str:
+    """The reason why native programs need the values of traced numbers of a model; empty if they do not."""
+    traced = [name for name, part in binding_parts(model).items() if not is_known(part)]
+    return f"numbers of {traced[0]} are traced" if traced else ""
 
 
 def forgotten(tree: Any) -> Any:

@@ -125,7 +125,8 @@ def _with_own_constants(bound: Bound, arguments: Any, axes: Any, size: int, repe
         lanes.append(own[:, : tables[k].shape[0] * count] if pool else own)
         shared[k] = shared[k] if pool else jnp.zeros((turns, 0), shared[k].dtype)
     if lanes:
-        bound = Bound(with_own_constants(bound.program, which), bound.slots, bound.widths)
+        written = None if bound.written is None else with_own_constants(bound.written, which)
+        bound = Bound(with_own_constants(bound.program, which), bound.slots, bound.widths, None, written)
     return bound, [*new_tables, *shared], lanes
 
 

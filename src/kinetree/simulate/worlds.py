@@ -19,7 +19,7 @@ from kinetree.model.arguments import in_type, result_dtype
 from kinetree.model.state import STATE_AXES
 
 from .constrained import constraints_of, prepared, with_constraints
-from .native import BoundPrograms, bound_to_worlds, typical_of, with_bound
+from .native import BoundPrograms, axes_of, bound_to_worlds, typical_of, with_bound
 
 AXES = STATE_AXES | {"ctrl": 1, "f_ext": 2}  # after those of the batch
 
@@ -77,7 +77,7 @@ def _each(
         return take(known, state, ctrl, f_ext, dt=dt, substeps=substeps, integrator=integrator)
 
     for _ in range(depth):
-        one = jax.vmap(one, (0, 0, 0, *axes))
+        one = jax.vmap(one, (0, axes_of(bound), 0, *axes))
     return one(model, bound, state, ctrl, f_ext)
 
 

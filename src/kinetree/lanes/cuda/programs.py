@@ -120,19 +120,21 @@ def run_program(bound: Bound, tables: tuple, constants: tuple, inputs: tuple) ->
     program, slots, widths, written = bound.program, bound.slots, bound.widths, bound.written
     lanes, dtype = inputs[0].shape[0], np.dtype(inputs[0].dtype)
     columns = (*(x.shape[1] for x in inputs), *widths)
-    target, cold = None, 0
+    target, cold, last = None, 0, 0
     if written is not None and written.straight is not None:
         near = near_slots(slots, slots if written.straight.hot is None else written.straight.hot, dtype.itemsize)
         target = program_target(written, dtype.name, slots, columns, near)
-        cold = 0 if near is None else slots - near
+        cold, last = 0 if near is None else slots - near, written.straight.by_columns
     if target is None:
-        target, cold = program_target(program, dtype.name, slots, columns), 0
+        target, cold, last = program_target(program, dtype.name, slots, columns), 0, 0
     if target is None or lanes == 0:
         return None
     name, by_columns, in_global_memory = target
     layouts: dict[str, Any] = {}
+    if by_columns or last:
+        rows = 2 * len(tables) + (0 if by_columns else len(inputs) - last)
+        layouts["input_layouts"] = [None] * rows + [(1, 0)] * (2 * len(tables) + len(inputs) - rows)
     if by_columns:
-        layouts["input_layouts"] = [None] * (2 * len(tables)) + [(1, 0)] * len(inputs)
         layouts["output_layouts"] = [(1, 0)] * len(widths) + [None]
 
     def call(inputs: tuple) -> tuple:

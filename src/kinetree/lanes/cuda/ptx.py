@@ -61,7 +61,7 @@ def reach_of(program: Program, widths: tuple[int, ...], itemsize: int) -> Access
 
 
 class CudaWriter(LoopWriter):
-    """The loops of a kernel. Lane arrays lie by rows; a subclass adds the places of slots."""
+    """The loops of a kernel. Lane arrays lie by rows, or by columns; a subclass adds the places of slots."""
 
     def __init__(self, program: Program, jaxprs: list[Any], dtype: Any):
         super().__init__(program, jaxprs, 1, dtype)
@@ -69,6 +69,7 @@ class CudaWriter(LoopWriter):
         self.outputs = [f"out{k}" for k in range(program.n_outputs)]
         self.arrays = self.inputs + self.outputs
         self.widths = [f"%width{n}" for n in self.arrays]
+        self.by_columns = range(0)  # the arrays that lie by columns
         self.lane = ""
 
     def begin(self) -> None:
@@ -106,7 +107,10 @@ class CudaWriter(LoopWriter):
     def number_at(self, array: int, column: str) -> str:
         """The address of this lane's number in a column of an array."""
         to = self.to
-        place = to.op(f"add i64 {to.op(f'mul i64 {self.lane}, {self.widths[array]}')}, {column}")
+        first, size, second = self.lane, self.widths[array], column
+        if array in self.by_columns:
+            first, size, second = column, "%lanes", self.lane
+        place = to.op(f"add i64 {to.op(f'mul i64 {first}, {size}')}, {second}")
         return f"{GLOBAL} {to.op(f'getelementptr {to.scalar}, {GLOBAL} %{self.arrays[array]}, i64 {place}')}"
 
     def read_lane(self, array: int, column: str) -> str:
@@ -129,7 +133,7 @@ class Kernel(CudaWriter):
         self.local = to.op(f"alloca [{slots} x {to.scalar}], align {self.size}") if slots else ""
         if program.straight:
             self.widths = [str(w) for w in program.straight.widths]
-        self.reach = reach
+        self.by_columns = range(len(self.arrays) if reach is Access.COLUMNS else 0)
         self.tile = Tile(to, self.size, self.widths, thread, self.lane) if reach is Access.TILE else None
         if self.tile:
             self.tile.fetch([f"%{n}" for n in self.inputs])
@@ -161,13 +165,7 @@ class Kernel(CudaWriter):
 
     def number_at(self, array: int, column: str) -> str:
         """The address of this lane's number in a column of an array."""
-        to = self.to
-        if self.tile:
-            return f"{SHARED} {self.tile.cell(array, column)}"
-        if self.reach is Access.ROWS:
-            return super().number_at(array, column)
-        place = to.op(f"add i64 {to.op(f'mul i64 {column}, %lanes')}, {self.lane}")
-        return f"{GLOBAL} {to.op(f'getelementptr {to.scalar}, {GLOBAL} %{self.arrays[array]}, i64 {place}')}"
+        return f"{SHARED} {self.tile.cell(array, column)}" if self.tile else super().number_at(array, column)
 
     def read_lane(self, array: int, column: str) -> str:
         """From this lane's row."""

@@ -28,6 +28,7 @@ class SequenceKernel(RunWriter):
         super().__init__(sequenced, jaxprs, dtype, stored)
         to = self.to
         self.begin()
+        self.by_columns = range(self.program.n_inputs - self.known.by_columns, self.program.n_inputs)
         self.begin_threads()
         near = sequenced.slots if sequenced.near is None else sequenced.near
         self.home = to.op(f"alloca [{near} x {to.scalar}], align 16") if near else ""

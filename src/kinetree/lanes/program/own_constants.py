@@ -1,6 +1,7 @@
 """Constants that differ from lane to lane: the same program, with the constants of some loops as lane arrays.
 
-So models with the same tree but different numbers, such as worlds with different masses, run side by side.
+So models with the same tree but different numbers, such as worlds with different masses, run side by side. A program
+that is written out keeps the constants that all lanes share.
 """
 
 import dataclasses
@@ -9,8 +10,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from .program import NOTHING, Body, Lane, Loop, Program, Repeat
+from .program import NOTHING, Body, Lane, Loop, Program, Repeat, Straight
 
 
 @lru_cache
@@ -35,7 +37,24 @@ def with_own_constants(program: Program, own: tuple[bool, ...]) -> Program:
         return tuple(parts)
 
     name = f"{program.name}_own{''.join(str(int(x)) for x in own)}"
-    return Program(name, mapped(program.body), program.n_inputs + sum(own), program.n_outputs, program.reversible)
+    inputs = program.n_inputs + sum(own)
+    whole = Program(name, mapped(program.body), inputs, program.n_outputs, program.reversible)
+    known = program.straight
+    if known is None:
+        return whole
+    known = _own_straight(known, program, own)
+    return dataclasses.replace(whole, name=f"{name}_{known.digest}", straight=known)
+
+
+def _own_straight(known: Straight, program: Program, own: tuple[bool, ...]) -> Straight:
+    counts = [loop.constants.num_leaves for loop in program.loops]
+    tables = tuple(own_table(t, n) if mine else t for t, n, mine in zip(known.tables, counts, own, strict=True))
+    wide = tuple(len(t) * n for t, n, mine in zip(known.tables, counts, own, strict=True) if mine)
+    widths = *known.widths[: program.n_inputs], *wide, *known.widths[program.n_inputs :]
+    constants = known.constants
+    if constants is not None:
+        constants = tuple(None if mine else x for x, mine in zip(constants, own, strict=True))
+    return dataclasses.replace(known, tables=tables, widths=widths, constants=constants, by_columns=sum(own))
 
 
 def _own(loop: Loop, array: int) -> Loop:
@@ -53,5 +72,6 @@ def _own(loop: Loop, array: int) -> Loop:
 
 def own_table(table: Any, count: int) -> Any:
     """The table of such a loop. Its last column is the first constant of each turn."""
-    turns = jnp.arange(table.shape[0], dtype=table.dtype)[:, None]
-    return jnp.concatenate([table, count * turns], 1)
+    library: Any = np if isinstance(table, np.ndarray) else jnp
+    turns = library.arange(table.shape[0], dtype=table.dtype)[:, None]
+    return library.concatenate([table, count * turns], 1)

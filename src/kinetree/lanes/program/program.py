@@ -182,6 +182,7 @@ class Straight:
     constants: tuple[np.ndarray | None, ...] | None  # None for loops whose constants are not known
     mirror: np.ndarray = field(default_factory=lambda: np.zeros((0, 3), np.int64))  # pairs of similar blocks (fold.py)
     hot: int | None = None  # how many slots come before the cold ones; None: all are hot
+    by_columns: int = 0  # the last inputs, which GPUs read by columns: wide ones, of which each turn needs a part
 
     @property
     def digest(self) -> str:

@@ -4,12 +4,13 @@ from .choose import BoundPrograms, bound_to, step_solver, stepper_for, way_of_ro
 from .directly import at_once, keep_direct, step_builtin
 from .frames import can_roll, rolled
 from .stepper import Stepper
-from .worlds import bound_to_worlds, typical_of
+from .worlds import axes_of, bound_to_worlds, typical_of
 
 __all__ = [
     "BoundPrograms",
     "Stepper",
     "bound_to",
+    "axes_of",
     "bound_to_worlds",
     "can_roll",
     "at_once",

@@ -163,6 +163,12 @@ def widths_of(plan: StepPlan) -> dict[str, int]:
     return own | {"ctrl": plan.nu, "f_ext": 6 * plan.structure.n_bodies}
 
 
+def sizes_of(variant: StepVariant, plan: StepPlan) -> tuple[int, ...]:
+    """The widths of the inputs of a program, and of its output."""
+    widths = widths_of(plan)
+    return *(widths[name] for name in variant.inputs), sum(widths[name] for name in variant.outputs)
+
+
 def stepper_of(
     model: Model, plan: StepPlan, integrator: str, dtype: Any, h: Any, external: bool, slopes: bool = True
 ) -> Stepper:
@@ -177,8 +183,11 @@ def stepper_of(
         smooth = constants_of(program_of(variant, True), model, plan, dtype, h)
     elif has_slopes(variant):
         smooth = slopes_of(variant, model, plan, dtype, h)
-    widths, traced, known = widths_of(plan), any(isinstance(x, Tracer) for x in constants), (None, *constants[1:])
-    sizes = *(widths[name] for name in variant.inputs), sum(widths[name] for name in variant.outputs)
+    sizes, traced, known = (
+        sizes_of(variant, plan),
+        any(isinstance(x, Tracer) for x in constants),
+        (None, *constants[1:]),
+    )
     if native.program.even:
         own = None if traced else written_out(native.program, tables_of(native, plan), sizes, known)
     else:

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable
+from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -11,19 +12,24 @@ from jax.core import Tracer
 
 from kinetree.constrain.choose import DTYPES, way_of
 from kinetree.constrain.native import Plan, Solver, solver_of
-from kinetree.constrain.native.binding import constants_of
+from kinetree.constrain.native.binding import constants_of, written_for
 from kinetree.constrain.native.features import other_solimp
 from kinetree.constrain.native.programs import program_of as program_of_solver
+from kinetree.constrain.traced import binding_parts
 from kinetree.lanes.kept.once import OncePerOwner
-from kinetree.model import Model
+from kinetree.model import Model, World
 from kinetree.model.arguments import is_traced
 
 from .choose import BOUND, BoundPrograms, bound_to, way_of_step
-from .plan import StepPlan
 from .step import program_of, variant_of
-from .stepper import Stepper
+from .stepper import Stepper, sizes_of
 
 MAX_HULL_NUMBERS = 10**7  # numbers of the meshes of all worlds; each world has a copy until programs run
+
+P = TypeVar("P", bound=Plan)
+
+WORLDS_ONE_BY_ONE = 64  # models whose constants NumPy makes one by one, in 10 ms each; XLA compiles for seconds
+CONSTANT_AXES = 2  # of the constants of a loop: turns, and numbers of a turn
 
 NOTHING_BOUND = BoundPrograms(None, None)
 _bound: OncePerOwner[BoundPrograms] = OncePerOwner()
@@ -54,16 +60,18 @@ def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external:
             native = program_of(variant)
 
             def whole(own: Model) -> tuple:
-                return constants_of(native, own, StepPlan(own, integrator, plan), dtype, step)
+                return constants_of(native, own, _with_numbers(plan, own), dtype, step)
 
-            return BoundPrograms(Stepper(_stacked(model, whole), variant, plan), None)
+            constants = _stacked(model, whole)
+            own = written_for(native, typical, plan, sizes_of(variant, plan), (None, *_shared(constants)[1:]))
+            return BoundPrograms(Stepper(constants, variant, plan, own=own), None)
         solves = way_of(typical).plan
         if solves is None:
             return NOTHING_BOUND
-        solver, has = solver_of(typical, solves, dtype, step, external=external, warm=True), solves.has
+        solver = solver_of(typical, solves, dtype, step, external=external, warm=True)
 
         def parts(own: Model) -> tuple:
-            return constants_of(program_of_solver(solver.variant), own, Plan(own, has), dtype, step)
+            return constants_of(program_of_solver(solver.variant), own, _with_numbers(solves, own), dtype, step)
 
         return BoundPrograms(None, Solver(_stacked(model, parts), solver.variant, solves))
 
@@ -83,11 +91,47 @@ def _bound_in_trace(model: Model, integrator: str, dtype: Any, h: Any, external:
 
 
 def _stacked(model: Model, constants: Callable[[Model], tuple]) -> tuple:
-    """The constants of all worlds, with the first axes of the models."""
-    rows = jax.tree.map(partial(_flat, model), model)
-    each = [constants(jax.tree.map(lambda x, k=k: np.asarray(x[k]), rows)) for k in range(math.prod(model.batch))]
-    whole = [np.stack(parts) for parts in zip(*each, strict=True)]
-    return tuple(x.reshape(*model.batch, *x.shape[1:]) for x in whole)
+    """The constants of all worlds, with the first axes of the models; without them where all worlds have the same."""
+    rows, form = jax.tree.flatten(jax.tree.map(partial(_flat, model), model))
+    same = [bool(_equal(x)) for x in rows]
+
+    def one(numbers: list) -> tuple:
+        given = iter(numbers)
+        return constants(
+            jax.tree.unflatten(form, [x[0] if k else next(given) for x, k in zip(rows, same, strict=True)])
+        )
+
+    moving = [x for x, k in zip(rows, same, strict=True) if not k]
+    count = math.prod(model.batch)
+    if count > WORLDS_ONE_BY_ONE and all(jax.tree.leaves(binding_parts(jax.tree.unflatten(form, same)))):
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+            whole = list(map(np.asarray, jax.jit(jax.vmap(one))(moving)))
+    else:
+        whole = [np.stack(parts) for parts in zip(*(one([x[k] for x in moving]) for k in range(count)), strict=True)]
+    return tuple(x[0] if _equal(x) else x.reshape(*model.batch, *x.shape[1:]) for x in whole)
+
+
+def _with_numbers(plan: P, model: Model) -> P:
+    """A plan with the numbers of another model, which has the same features."""
+    kept, model = copy(plan), model.uncoupled
+    kept.world = model.world or World()
+    kept.actuators = None if plan.actuators is None else model.actuators
+    return kept
+
+
+def _equal(x: np.ndarray) -> np.bool:
+    """True if all worlds have the same numbers."""
+    return ((x == x[:1]) | (np.isnan(x) & np.isnan(x[:1]))).all()
+
+
+def _shared(constants: tuple) -> tuple:
+    """The constants of loops; None for those that differ from world to world."""
+    return tuple(x if x.ndim == CONSTANT_AXES else None for x in constants)
+
+
+def axes_of(bound: BoundPrograms) -> Any:
+    """The first axes of constants that have axes over worlds; None for others."""
+    return jax.tree.map(lambda x: 0 if x.ndim > CONSTANT_AXES else None, bound)
 
 
 def typical_of(model: Model) -> Model | None:
