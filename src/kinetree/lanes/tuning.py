@@ -11,7 +11,9 @@ PARTS_OF_THREAD = 32  # parts for each thread of a very large batch: longer part
 TASK_MIN_LANES = 256  # the fewest lanes of a task of XLA's thread pool [cpu/]
 REPEAT_TASK_MIN_LANES = 32  # the same for programs with repeats, whose lanes take microseconds [rollouts]
 CPU_WRITTEN_OUT_STEP_ROWS = 16  # rows; steps of larger robots take longer than a second to compile [rollouts]
-BLOCK_MIN_LANES = 2  # lanes; fewer run one by one. Two in a block take 0.6 to 1.07 of the time of two calls [robots]
+LANE_TURN = 50  # numbers of a result that a single lane writes in the time of a turn [robots]
+BLOCK_TURN = 68  # the same, for a turn of a block of lanes [robots]
+BLOCK_NUMBER = 7  # the same, for a number of the results of a block of eight lanes [robots]
 UNLOCKED_MIN_TURNS = 5000  # turns; direct calls with more (50 µs) release Python's lock [cpu/]
 HELPER_AWAKE_NS = 500_000  # nanoseconds that a helper stays awake; waking one takes as long as a small batch [cpu/]
 HELPER_LOOKS = 64  # tests of a flag before a waiting thread yields its core [cpu/]
@@ -22,7 +24,7 @@ BLOCK_LOOKS = 2000  # tests of the flag of another block before a waiting thread
 
 # -- a CPU: memory -----------------------------------------------------------------------------------------------------
 STACK_BYTES = 1 << 15  # bytes of slots that a direct call keeps on the stack [cpu/]
-KEPT_SCRATCH_MAX_BYTES = 1 << 22  # bytes of slots that a call leaves to the next; more are given back [heaps]
+KEPT_SCRATCH_MAX_BYTES = 1 << 24  # bytes of scratch memory that a call leaves to the next; more is given back [heaps]
 LARGE_PAGES_MIN_BYTES = 1 << 22  # bytes from which memory is advised to come in large pages of 2 MB [lynghus_crba]
 RECYCLED_ALIGNMENT = 64  # bytes; whole cache lines, so that results can go past the caches [robots]
 RECYCLED_MIN_BYTES = 1 << 17  # bytes of a result whose memory is used again: malloc maps new pages for each [robots]

@@ -14,12 +14,13 @@ from ..program.program import Program
 from .addresses import addresses
 from .columns import columns_text, finite_text
 from .direct import available, bind, direct_text
-from .function import GIVEN, SIGNATURE, LaneFunction
+from .function import LaneFunction
 from .helpers import call_helpers, ready_team
 from .host import loaded, vector_width
 from .order import is_ordered, order_text
 from .pieces import object_files
 from .recycled import empty, reach_of
+from .rest import GIVEN, SIGNATURE, some_lanes_text
 from .shared import NO_MEMORY, part_lanes, shared_text
 
 MAX_DIRECT_OUTPUTS = 6  # outputs; programs with more are parts of others, so Python never calls them
@@ -72,7 +73,8 @@ def _frame(program: Program, jaxprs: list[Any], dtype: np.dtype, width: int, apa
     vector = [columns_text(dtype, width, ordered), *([order_text(SIGNATURE, GIVEN, width)] if ordered else [])]
     vector.append(LaneFunction(program, jaxprs, width, dtype, "blocks" if ordered else "lanes", apart).text())
     scalar = LaneFunction(program, jaxprs, 1, dtype, "lane", apart).text()
-    callers = [handler_text(program, dtype, width, task_lanes(program), ordered), shared_text(program, dtype, width)]
+    callers = [some_lanes_text(program, width)]
+    callers += [handler_text(program, dtype, width, task_lanes(program), ordered), shared_text(program, dtype, width)]
     if has_direct(program):
         callers.append(direct_text(program, dtype, width))
     return FrameText(vector, scalar, callers)

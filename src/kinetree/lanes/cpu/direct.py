@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from .. import tuning
-from ..llvm.handler import block_lanes, lane_or_lanes
 from ..llvm.scratch import leave_scratch, take_scratch
 from ..llvm.text import Text
 from ..program.program import Program
@@ -47,7 +46,7 @@ def available() -> bool:
 
 
 def direct_text(program: Program, dtype: np.dtype, width: int) -> str:
-    """Definition of `direct`; the module has `lanes` and `lane`."""
+    """Definition of `direct`; the module has `lane` and `some_lanes`."""
     return "\n".join([str(_run(program, dtype, width)), str(_direct(program, dtype))])
 
 
@@ -291,11 +290,11 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
         faults = to.op(f"select i1 {any_number}, i64 {NO_MEMORY}, i64 -1")
         verdict = to.op(f"and i64 {verdict}, {faults}")
         to.give(f"i1 {to.op(f'icmp eq i64 {verdict}, 0')}")
-    few = to.op(f"icmp slt i64 %lanes, {block_lanes(width)}")
+    one = to.op("icmp eq i64 %lanes, 1")
     of_one, of_block = (
         to.op(f"mul i64 {to.load('i64', '%record', offset)}, {n * size}") for offset, n in ((SLOTS, 1), (ROOM, width))
     )
-    needed = to.op(f"select i1 {few}, i64 {of_one}, i64 {of_block}")
+    needed = to.op(f"select i1 {one}, i64 {of_one}, i64 {of_block}")
     bytes_ = to.op(f"and i64 {to.op(f'add i64 {needed}, 63')}, -64")
     small = to.op(f"icmp sle i64 {bytes_}, {tuning.STACK_BYTES}")
     to.branch(small, "stack", "heap")
@@ -310,7 +309,8 @@ def _run(program: Program, dtype: np.dtype, width: int) -> Text:
     heap = to.block
     to.into("go")
     scratch = to.op(f"phi ptr [ {near}, %stack ], [ {far}, %{heap} ]")
-    finite = lane_or_lanes(to, few, f"{lists}, i64 %reach, i64 0, i64 %lanes, ptr {scratch}")
+    function = to.op(f"select i1 {one}, ptr @lane, ptr @some_lanes")
+    finite = to.op(f"call i1 {function}({lists}, i64 %reach, i64 0, i64 %lanes, ptr {scratch})")
     with to.when(to.op(f"xor i1 {small}, true")):
         leave_scratch(to, to.at(to.load("ptr", "%record", TEAM), SCRATCH_PLACES), scratch)
     to.end(f"i1 {to.op(f'or i1 {finite}, {any_number}')}")

@@ -16,16 +16,11 @@ from typing import Any
 
 from .. import tuning
 from ..llvm.text import over_blocks
-from ..program.program import Loop, Program
+from ..program.program import Program
 from .apart import call_apart
 from .block import BlockWriter
 from .order import TurnList, bits_of_lists, is_ordered, leave_hint, new_list
-
-SIGNATURE = (
-    "ptr noalias readonly %ins, ptr noalias readonly %outs, ptr noalias readonly %consts, ptr noalias readonly %tabs, "
-    "ptr noalias readonly %turns, ptr noalias readonly %widths, i64 %reach, i64 %lo, i64 %hi, ptr noalias %scratch"
-)
-GIVEN = "ptr %ins, ptr %outs, ptr %consts, ptr %tabs, ptr %turns, ptr %widths, i64 %reach"  # what all parts share
+from .rest import SIGNATURE, is_fixed
 
 
 class LaneFunction(BlockWriter):
@@ -83,7 +78,7 @@ class LaneFunction(BlockWriter):
     def _loop(self, k: int, arrays: tuple[str, str, str]) -> None:
         """All turns of loop k, here or in its own function. Results that depend on no lane are computed once."""
         to, loop = self.to, self.program.loops[k]
-        once = to.width > 1 and self.program.simple and _is_fixed(loop)
+        once = to.width > 1 and self.program.simple and is_fixed(loop)
         if once:
             to.branch(to.op("icmp eq i64 %start, %lo"), f"first{k}", f"again{k}")
             to.label(f"first{k}")
@@ -149,9 +144,3 @@ class LaneFunction(BlockWriter):
                 name = loop.lists[0]
                 found[name] = new_list(self.to, most, bits[name][1] if bits else None)
         return found
-
-
-def _is_fixed(loop: Loop) -> bool:
-    """True if all results of a loop are the same in every lane, and none goes to a slot."""
-    taken = (*loop.inputs, *loop.reads, *loop.writes, *loop.adds)
-    return not taken and loop.constants.num_leaves == 0 and loop.when is None

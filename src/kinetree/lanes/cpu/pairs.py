@@ -84,7 +84,7 @@ def cpu_text(pairs: Pairs, dtype: np.dtype, width: int) -> str:
         size = to.op(f"mul i64 {to.op(f'mul i64 {n}, {n}')}, {dtype.itemsize}")
         advise_large_pages(to, to.load("ptr", job, POINTERS + 8 * (len(ARRAYS) - 1)), size)
 
-    task, handler = task_text(width, _arguments), arrays_handler(len(ARRAYS) - 1, 1, prepare)
+    task, handler = task_text(_arguments, width), arrays_handler(len(ARRAYS) - 1, 1, prepare)
     return lane_module(MEMORY, with_helpers(*functions), str(task), str(handler))
 
 

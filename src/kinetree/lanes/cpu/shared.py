@@ -11,10 +11,8 @@ from ..llvm.handler import (
     POINTERS,
     REACH,
     SCRATCH,
-    block_lanes,
     enough_to_sort,
     fill_record,
-    lane_or_lanes,
     take_part,
 )
 from ..llvm.scratch import leave_scratch, take_scratch
@@ -36,16 +34,16 @@ def part_lanes(turns: int, width: int) -> int:
 
 
 def shared_text(program: Program, dtype: np.dtype, width: int) -> str:
-    """Definitions of `framed`, `take_parts` and `shared`; the module has `lanes` and `lane`."""
+    """Definitions of `framed`, `take_parts` and `shared`; the module has `some_lanes`."""
     texts = (
-        _framed(program, width),
-        _take_parts(width),
+        _framed(program),
+        _take_parts(),
         _shared(dtype, width, is_ordered(program)),
     )
     return "\n".join(map(str, texts))
 
 
-def _framed(program: Program, width: int) -> Text:
+def _framed(program: Program) -> Text:
     """`framed(the arguments of lanes, frames, bytes)`: lanes lo to hi, any number of them, in all frames.
 
     Zero frames mean one frame of arrays without gaps. Only then may results be written past the caches.
@@ -61,14 +59,13 @@ def _framed(program: Program, width: int) -> Text:
         inside = k < program.n_inputs
         first = to.load("ptr", "%inputs" if inside else "%outputs", 8 * (k if inside else k - program.n_inputs))
         to.store("ptr", first, "%arrays", 8 * k)
-    few = to.op(f"icmp slt i64 {to.op('sub i64 %hi, %lo')}, {block_lanes(width)}")
     written = to.at("%arrays", 8 * program.n_inputs)
     whole = to.op("icmp eq i64 %frames, 0")
     reach, times = to.op(f"select i1 {whole}, i64 %reach, i64 0"), to.op(f"select i1 {whole}, i64 1, i64 %frames")
     rest = ", ".join(f"ptr %{x}" for x in lists[2:])
     given = f"ptr %arrays, ptr {written}, {rest}, i64 {reach}, i64 %lo, i64 %hi, ptr %scratch"
     with to.each(times):
-        now = lane_or_lanes(to, few, given)
+        now = to.op(f"call i1 @some_lanes({given})")
         to.store("i1", to.op(f"and i1 {to.load('i1', good)}, {now}"), good)
         for k in range(count):
             place = to.at(to.load("ptr", "%arrays", 8 * k), to.load("i64", "%bytes", 8 * k))
@@ -77,7 +74,7 @@ def _framed(program: Program, width: int) -> Text:
     return to
 
 
-def _take_parts(width: int) -> Text:
+def _take_parts() -> Text:
     """`take_parts(job)`: run parts until none is left."""
     to = Text("p")
     to.begin("internal void @take_parts(ptr %job)")
@@ -91,7 +88,9 @@ def _take_parts(width: int) -> Text:
         to.op(f"atomicrmw or ptr {to.at('%job', VERDICT)}, i64 {NO_MEMORY} monotonic")
         to.give()
     to.go("take")
-    good = take_part(to, record, width, given, memory, more)
+    good = take_part(
+        to, record, lambda lo, hi: to.op(f"call i1 @framed({given}, i64 {lo}, i64 {hi}, ptr {memory}, {more})")
+    )
     to.require(to.op(f"xor i1 {good}, true"), otherwise="take")
     to.op(f"atomicrmw or ptr {to.at('%job', VERDICT)}, i64 {NOT_FINITE} monotonic")
     to.go("take")

@@ -55,7 +55,7 @@ def cpu_text(walk: Walk, dtype: np.dtype, width: int) -> str:
     """The whole module: for vectors, for scalars, and the handler."""
     closed = traced(walk, dtype)
     functions = [CpuWalk(walk, closed, w, dtype, name) for w, name in ((width, "lanes"), (1, "lane"))]
-    task, handler = task_text(width, _arguments), arrays_handler(*_counts(functions[0]), partial(_prepare, walk=walk))
+    task, handler = task_text(_arguments, width), arrays_handler(*_counts(functions[0]), partial(_prepare, walk=walk))
     return lane_module(MEMORY, *(f.text() for f in functions), str(task), str(handler))
 
 

@@ -86,7 +86,7 @@ def handler_text(program: Program, dtype: np.dtype, width: int, grain: int, orde
     def arguments(to: Text) -> str:
         return ", ".join([*(f"ptr {to.at('%job', o)}" for o in starts[:6]), f"i64 {to.load('i64', '%job', REACH)}"])
 
-    task = task_text(block_lanes(width), arguments, scratch=True, result="i1")
+    task = task_text(arguments, scratch=True)
     handler = _handler(program, dtype, (width, grain), starts, ordered)
     return "\n".join([MEMORY, scratch_text(), str(task), str(handler)])
 
@@ -97,16 +97,11 @@ def enough_to_sort(to: Text, grain: str | int, lanes: str, threads: str, width: 
     return to.larger(to.smaller(share, tuning.ORDERED_PART_LANES), grain)
 
 
-def block_lanes(width: int) -> int:
-    """The fewest lanes that a lane program takes in one block of this width."""
-    return min(width, tuning.BLOCK_MIN_LANES)
-
-
-def task_text(least: int, arguments: Callable[[Text], str], scratch: bool = False, result: str = "void") -> Text:
+def task_text(arguments: Callable[[Text], str], width: int = 0, scratch: bool = False) -> Text:
     """`task(job)`: run parts until none is left. The last thread to leave frees the record.
 
-    A part is a call of `lanes`, or of `lane` for fewer than `least` lanes. Its arguments are `arguments`, its first and
-    last lane and, if needed, scratch memory. `result` is the type of its result, which is ignored.
+    A part is a call with `arguments`, its first and its last lane: of `some_lanes`, with scratch memory, or of `lanes`,
+    or `lane` if there are fewer than `width` of them.
     """
     to = Text("t")
     to.begin("internal void @task(ptr %job)")
@@ -115,7 +110,18 @@ def task_text(least: int, arguments: Callable[[Text], str], scratch: bool = Fals
     if scratch:  # without memory this thread leaves all parts to others
         to.require(to.op(f"icmp ne ptr {memory}, null"))
     to.go("take")
-    take_part(to, "%job", least, given, memory, result=result)
+
+    def run(lo: str, hi: str) -> str:
+        if scratch:
+            return to.op(f"call i1 @some_lanes({given}, i64 {lo}, i64 {hi}, ptr {memory})")
+        few = to.op(f"icmp slt i64 {to.op(f'sub i64 {hi}, {lo}')}, {width}")
+        with to.when(few):
+            to.do(f"call void @lane({given}, i64 {lo}, i64 {hi})")
+        with to.when(to.op(f"xor i1 {few}, true")):
+            to.do(f"call void @lanes({given}, i64 {lo}, i64 {hi})")
+        return ""
+
+    take_part(to, "%job", run)
     to.op(f"atomicrmw add ptr {to.at('%job', DONE)}, i64 1 release")
     to.go("take")
     to.label("leave")
@@ -126,12 +132,8 @@ def task_text(least: int, arguments: Callable[[Text], str], scratch: bool = Fals
     return to
 
 
-def take_part(to: Text, job: str, least: int, given: str, memory: str, more: str = "", result: str = "void") -> str:
-    """At label `take`: run the next part, or jump to `leave`.
-
-    With `more` arguments, which describe frames, it runs the part in all frames. It then returns true if all results
-    are finite.
-    """
+def take_part(to: Text, job: str, run: Callable[[str, str], str]) -> str:
+    """At label `take`: `run(lo, hi)` on the lanes of the next part, or jump to `leave`. Returns its result."""
     to.label("take")
     tasks, lanes, grain = (to.load("i64", job, o) for o in (TASKS, LANES, GRAIN))
     part = to.op(f"atomicrmw add ptr {to.at(job, COUNTER)}, i64 1 monotonic")
@@ -140,25 +142,7 @@ def take_part(to: Text, job: str, least: int, given: str, memory: str, more: str
     end = to.op(f"add i64 {lo}, {grain}")
     # the last part also takes the remainder, so that every part has at least a block
     final = to.op(f"icmp eq i64 {to.op(f'add i64 {part}, 1')}, {tasks}")
-    hi = to.op(f"select i1 {final}, i64 {lanes}, i64 {end}")
-    if more:
-        return to.op(f"call i1 @framed({given}, i64 {lo}, i64 {hi}, ptr {memory}, {more})")
-    few = to.op(f"icmp slt i64 {to.op(f'sub i64 {hi}, {lo}')}, {least}")
-    return lane_or_lanes(to, few, f"{given}, i64 {lo}, i64 {hi}{memory and f', ptr {memory}'}", result)
-
-
-def lane_or_lanes(to: Text, few: str, given: str, result: str = "i1") -> str:
-    """The result of `lane` if there are few lanes, else of `lanes`."""
-    found, end = [], to.new_label("ran")
-    to.branch(few, f"{end}_single", f"{end}_block")
-    for label, name in (("single", "lane"), ("block", "lanes")):
-        to.label(f"{end}_{label}")
-        call = f"call {result} @{name}({given})"
-        found.append(to.do(call) if result == "void" else to.op(call))
-        to.go(end)
-    to.label(end)
-    ways = f"[ {found[0]}, %{end}_single ], [ {found[1]}, %{end}_block ]"
-    return "" if result == "void" else to.op(f"phi {result} {ways}")
+    return run(lo, to.op(f"select i1 {final}, i64 {lanes}, i64 {end}"))
 
 
 def _release(to: Text, job: str) -> None:
