@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import kinetree as kt
+from kinetree.io import Report, from_mujoco_model
 from tests.actuate.scenes import ours
 
 PENDULUM = '<joint axis="0 1 0" damping="{}"/><geom size="0.1" pos="0.1 0 0"/>'
@@ -38,6 +39,10 @@ ODD = {
     "negative gravcomp": f'<worldbody><body gravcomp="-0.5">{PENDULUM.format("0")}</body></worldbody>',
     "gravcomp of both signs": f'<worldbody><body gravcomp="-0.5">{PENDULUM.format("0")}</body><body pos="0 1 0" '
     f'gravcomp="0.5">{PENDULUM.format("0")}</body></worldbody>',
+    # A range that leaves out zero pushes where no actuator does.
+    "a joint that only its range pushes": f"<worldbody><body>{PUSHED}</body><body pos='0 1 0'><joint axis='0 1 0' "
+    "actuatorfrcrange='1 2'/><geom size='0.1' pos='0.1 0 0'/></body></worldbody>"
+    "<actuator><motor joint='j'/></actuator>",
     # The tendon moves nothing, and its damper is taken at the end of the step.
     "a tendon through what stands still": '<option integrator="implicit"/><worldbody><site name="a"/><body><joint '
     'type="ball"/><geom size="0.1" pos="0.1 0 0"/></body><body><site name="b" pos="1 0 0"/></body></worldbody>'
@@ -52,9 +57,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("content", ODD.values(), ids=ODD)
-def test_a_step_is_that_of_mujoco(content):
-    m = mujoco.MjModel.from_xml_string(f"<mujoco>{content}</mujoco>")
+def assert_a_step_is_that_of_mujoco(m):
     model, convention = ours(m)
     d = mujoco.MjData(m)
     d.qvel[:] = np.linspace(0.5, 1, m.nv)
@@ -65,3 +68,23 @@ def test_a_step_is_that_of_mujoco(content):
     q = convention.q_here(d.qpos)
     np.testing.assert_allclose(after.q, q, atol=1e-14)
     np.testing.assert_allclose(after.qd, convention.v_here(q, d.qvel), atol=1e-12)
+
+
+@pytest.mark.parametrize("content", ODD.values(), ids=ODD)
+def test_a_step_is_that_of_mujoco(content):
+    assert_a_step_is_that_of_mujoco(mujoco.MjModel.from_xml_string(f"<mujoco>{content}</mujoco>"))
+
+
+def test_a_free_joint_whose_numbers_were_edited():
+    """A file has one number for all six degrees of freedom. A compiled model has six, linear ones first."""
+    body = '<body><joint type="free" frictionloss="1" damping="1"/><geom type="box" size="0.1 0.2 0.3"/></body>'
+    m = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{body}</worldbody></mujoco>")
+    m.opt.tolerance, m.opt.iterations = 0, 100
+    m.dof_damping[3:], m.dof_armature[:3] = 0.1, 0.5
+    m.dof_frictionloss[:], m.dof_solref[:, 0] = np.linspace(0.1, 0.6, 6), np.linspace(0.02, 0.1, 6)
+    mujoco.mj_setConst(m, mujoco.MjData(m))
+    assert_a_step_is_that_of_mujoco(m)
+    m.dof_damping[0] = 2
+    report = Report("edited", "MJCF")
+    from_mujoco_model(m, report)
+    assert "dampers of free joints" in report.not_modelled

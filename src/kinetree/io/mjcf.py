@@ -20,7 +20,7 @@ from kinetree.spatial import Inertia, Quaternion, Rotation, Transform, Vec3
 from .mjcf_motion import joint_bodies, with_motion
 from .mjcf_sensors import read_sensors
 from .mjcf_world import read_world
-from .mujoco_model import armature, check_numbers, damping, disabled, strange_flags
+from .mujoco_model import armature, check_numbers, damping, disabled, in_our_order, strange_flags
 from .report import Report, few, in_file
 
 PUSHED = ("touch", "force", "torque", "contact")  # sensors that feel the forces of contacts
@@ -218,7 +218,8 @@ def _with_physics(model: Model, m: Any, report: Report) -> Model:
     model = model.replace(limits=limits)
     if disabled(m, "SPRING"):
         stiffness[:] = 0
-    rotors, dampers, friction = armature(m), damping(m), np.maximum(m.dof_frictionloss, 0)  # as MuJoCo takes it
+    rotors, dampers = armature(m), damping(m)
+    friction = in_our_order(m, np.maximum(m.dof_frictionloss, 0))  # as MuJoCo takes it
     _warn_of_pushing({"armature": rotors, "damping": dampers, "stiffness": stiffness}, m, report)
     if rotors.any():
         model = model.replace(armature=rotors, allow_unphysical=True)
@@ -238,6 +239,12 @@ def _warn_of_pushing(given: dict[str, np.ndarray], m: Any, report: Report) -> No
             report.warn(f"{what} of joint {which} is negative; it is used unchanged")
 
 
+def _uneven(m: Any) -> int:
+    """How many free joints have dampers along the axes of the world that differ. Ours are along the body's."""
+    along = m.dof_damping[m.jnt_dofadr[m.jnt_type == FREE, None] + np.arange(3)]
+    return int((along != along[:, :1]).any(1).sum())
+
+
 def _note_unmodelled(m: Any, report: Report) -> None:
     """Report the features of MuJoCo that kinetree does not model."""
 
@@ -251,6 +258,7 @@ def _note_unmodelled(m: Any, report: Report) -> None:
         "moving surfaces": count("geom_surfacevel"),
         "nonlinear springs": count("jnt_stiffnesspoly") + count("tendon_stiffnesspoly"),
         "nonlinear damping": count("dof_dampingpoly") + count("actuator_dampingpoly") + count("tendon_dampingpoly"),
+        "dampers of free joints that differ along the axes of the world": _uneven(m),
         "plastic springs": int(getattr(m, "nplastic", 0)),
     }
     report.ignored.update({what: n for what, n in ignored.items() if n})

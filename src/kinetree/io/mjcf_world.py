@@ -27,10 +27,10 @@ from kinetree.model.world import (
 from .mjcf_equalities import read_equalities
 from .mjcf_fluid import read_fluid
 from .mjcf_tendons import read_tendons
-from .mujoco_model import carries_weight, several_points
+from .mujoco_model import carries_weight, in_our_order, several_points
 from .report import Report
 
-FREE, BALL = 0, 1
+BALL = 1
 UNKNOWN = "unknown"  # kinds of geoms that kinetree does not collide: signed distance fields
 
 
@@ -85,20 +85,17 @@ def _joints(m: Any) -> JointSoftness:
         np.array(m.jnt_solimp[joint]).reshape(-1, 5),
         np.array(m.jnt_margin[joint]),
         np.where(ball, m.jnt_range[joint].reshape(-1, 2).max(1, initial=0.0), np.inf),
-        np.array(m.dof_solref).reshape(-1, 2),
-        np.array(m.dof_solimp).reshape(-1, 5),
+        in_our_order(m, m.dof_solref).reshape(-1, 2),
+        in_our_order(m, m.dof_solimp).reshape(-1, 5),
     )
 
 
 def _weights(model: Model, m: Any, ours: dict[int, int]) -> InverseWeights:
-    dof = np.array(m.dof_invweight0)
-    for start in m.jnt_dofadr[m.jnt_type == FREE]:  # our free joints have the angular part first
-        dof[start : start + 6] = np.concatenate([dof[start + 3 : start + 6], dof[start : start + 3]])
     body = np.zeros((model.n_bodies, 2))
     for theirs, own in ours.items():
         if own >= 0:
             body[own] = m.body_invweight0[theirs]
-    return InverseWeights(dof, body, np.array(m.tendon_invweight0) if m.ntendon else None)
+    return InverseWeights(in_our_order(m, m.dof_invweight0), body, np.array(m.tendon_invweight0) if m.ntendon else None)
 
 
 def read_scene(m: Any, ours: dict[int, int], override: bool, report: Report) -> Scene | None:

@@ -75,16 +75,24 @@ def carries_weight(m: Any) -> bool:
     return bool((m.body_gravcomp > 0).any()) and not nothing_passive(m)
 
 
+def in_our_order(m: Any, values: Any) -> np.ndarray:
+    """Numbers of degrees of freedom, (nv, ...), in our order: free joints have the angular part first."""
+    found = np.array(values, float)
+    for start in m.jnt_dofadr[m.jnt_type == 0]:
+        found[start : start + 6] = np.roll(found[start : start + 6], 3, 0)
+    return found
+
+
 def armature(m: Any) -> np.ndarray:
     """(nv,): rotor inertia of each degree of freedom, of joints and of the actuators that drive them."""
-    return m.dof_armature + _of_actuators(m, "actuator_armature")
+    return in_our_order(m, m.dof_armature + _of_actuators(m, "actuator_armature"))
 
 
 def damping(m: Any) -> np.ndarray:
     """(nv,): linear damping of each degree of freedom, of joints and of the actuators that drive them."""
     if disabled(m, "DAMPER"):
         return np.zeros(m.nv)
-    return m.dof_damping + _of_actuators(m, "actuator_damping")
+    return in_our_order(m, m.dof_damping + _of_actuators(m, "actuator_damping"))
 
 
 def _of_actuators(m: Any, name: str) -> np.ndarray:

@@ -240,7 +240,8 @@ def bounded(implicit: bool, carries: bool) -> list[Part]:
 
     def rows(plan: Any) -> np.ndarray:
         strung = [r for s in plan.strings.motors.strings for r in plan.strings.rows[s]]
-        own = [*rows_of(plan, wires(plan, "row")), *strung, *(plan.actuators.wiring.carries if carries else ())]
+        scalar = np.flatnonzero(plan.structure.q_of_row >= 0)  # without actuators, too: a range may leave out zero
+        own = [*scalar, *strung, *(plan.actuators.wiring.carries if carries else ())]
         return np.unique(own).astype(np.int64)
 
     def columns(plan: Any, own: np.ndarray) -> list[Any]:
