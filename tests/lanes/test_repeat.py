@@ -215,7 +215,7 @@ def test_turns_that_share_a_condition_are_left_out():
     np.testing.assert_array_equal(flags[:4, 1], [1, 0, 1, 0])
     none, powers = np.zeros((1, 0), np.int32), 2.0 ** np.arange(BITS)[:, None]
     constants = none + 0.0, powers, np.repeat(powers, 2, 0), none + 0.0
-    own = Program("test_skipping", (begin, look, replace(total, skips=1), end), 1, 1)
+    own = Program("test_skipping", (begin, look, replace(total, skips=(1, total.when)), end), 1, 1)
     compiled = CompiledProgram(own, x.dtype)
     tables = none, flags[::2].copy(), flags, none
     for lanes in (len(x), 1):

@@ -15,6 +15,7 @@ import pytest
 import kinetree as kt
 from kinetree.constrain.choose import way_of
 from kinetree.constrain.native import binding
+from kinetree.constrain.native.joined_plan import BLOCKS, WORKS
 from kinetree.constrain.native.solve import solver_of
 from kinetree.lanes import Lane, Loop, Program, Repeat, Slots, written_out
 from kinetree.lanes.cpu.compiled import CompiledProgram
@@ -254,9 +255,11 @@ WALKER = f"""<mujoco><option timestep="0.01"/><default><geom contype="1" conaffi
 <body pos="0 0 0.5"><freejoint/><geom type="box" size="0.2 0.1 0.05"/>
 {LEG.format(y=0.1)}{LEG.format(y=-0.12)}</body></worldbody></mujoco>"""
 
-HEAP = """<mujoco><option timestep="0.01"/><worldbody><geom type="plane" size="5 5 1"/>
-<body pos="0 0 0.1"><freejoint/><geom size="0.1"/></body><body pos="0.15 0 0.12"><freejoint/><geom size="0.1"/></body>
-<body pos="0 0.15 0.14"><freejoint/><geom size="0.1"/></body></worldbody></mujoco>"""
+BALLS = "".join(
+    f'<body pos="{x} {y} {0.1 + 0.02 * (k % 3)}"><freejoint/><geom size="0.1"/></body>'
+    for k, (x, y) in enumerate([(0, 0), (0.15, 0), (0, 0.15), (0.15, 0.15), (0.3, 0), (0.3, 0.15)])
+)
+HEAP = f"""<mujoco><option timestep="0.01"/><worldbody><geom type="plane" size="5 5 1"/>{BALLS}</worldbody></mujoco>"""
 
 EGGS = """<mujoco><option timestep="0.01"/><worldbody><geom type="ellipsoid" size="1 1 0.1"/>
 <geom type="ellipsoid" size="1 1 0.1" pos="0.5 0 0"/>
@@ -293,9 +296,11 @@ def stepper():
 def test_steps_with_contact_have_the_same_bits(text, threads, near, known):
     """Two threads share a robot with two sides that are alike; slots may lie in the device's memory.
 
-    The matrix of a heap is eliminated by a list of turns. The numbers of a model may be traced.
+    The matrix of a heap is eliminated by lists of turns. The numbers of a model may be traced.
     """
     model, made, own = stepper_of(text, known)
+    lists = Sequenced(own, made.tables, made.slots, (30,) * len(made.tables)).lists
+    assert lists == (frozenset((WORKS, BLOCKS)) if text == HEAP else frozenset())
     host = OnHost(own, made.slots, "float64", {"all": None, "hot": made.plan.hot, "none": 0}[near])
     assert host.threads == threads
     assert (host.cold > 0) == (near != "all")

@@ -70,7 +70,7 @@ def find_touching_bodies(kinds: list[Kind]) -> list[Part]:
     screws = (SCREW.at(k, "S") for k in range(WIDTH))
     carried = Loop(lambda known, *_: ((known,), (), ()), 1, NUMBER, writes=(on(0),))
     reads, writes = (on(0), on(1), on(2)), (on(2), works)
-    work = Loop(look, 4, NOTHING, reads=reads, writes=writes, lists=(WORKS, works), when=on(0), skips=3)
+    work = Loop(look, 4, NOTHING, reads=reads, writes=writes, lists=(WORKS, works), skips=(3, on(0)))
     blocks = Loop(lambda _, __, x: (x, (), ()), 4, NOTHING, reads=(on(3),), writes=(works,), lists=(BLOCKS, works))
     return [
         fill(lambda plan: table(*joined_of(plan).directions), *screws, values=units),
@@ -83,7 +83,7 @@ def find_touching_bodies(kinds: list[Kind]) -> list[Part]:
         ),
         list_touching(PAIRS, lambda plan: joined_of(plan).every_join()),
         list_touching(ROOTS, lambda plan: joined_of(plan).between_roots()),
-        list_touching(ENTRIES, lambda plan: joined_of(plan).couplings(plan.row)[0], skips=1),
+        list_touching(ENTRIES, lambda plan: joined_of(plan).couplings(plan.row)[0], several=True),
         fill(
             lambda plan: with_skips(joined_of(plan).touching(), 0),
             on(1),
@@ -91,26 +91,22 @@ def find_touching_bodies(kinds: list[Kind]) -> list[Part]:
             when=TOUCHES.at(0, "on"),
             rare=True,
             columns=3,
-            skips=2,
+            skips=(2, TOUCHES.at(0, "on")),
         ),
         Part(work, lambda plan: with_skips(joined_of(plan).eliminations("flags")[:, 1:4], 0)),
         Part(blocks, lambda plan: joined_of(plan).below()),
     ]
 
 
-def list_touching(name: str, turns: Callable[[Plan], np.ndarray], skips: int | None = None) -> Part:
-    """List the turns whose pair of bodies touches. Column 1 of the table has the flags of pairs.
-
-    With `skips`, a pair has several turns, and if it does not touch, they are left out.
-    """
+def list_touching(name: str, turns: Callable[[Plan], np.ndarray], several: bool = False) -> Part:
+    """List the turns whose pair of bodies touches; `several`: a pair has several. Column 1 has the flags of pairs."""
     flag, works = (TOUCHES.at(0, "on"),), fixed("product")
     return copy(
         lambda plan: with_skips(turns(plan)[:, 1:2], 0),
         reads=flag,
         writes=(works,),
-        when=flag[0],
         columns=2,
-        skips=skips,
+        skips=(1, flag[0]) if several else None,
         lists=(name, works),
     )
 

@@ -27,7 +27,6 @@ class BlockWriter(LoopWriter):
         self.slots = ""  # address
         self.sines: tuple[Step, list[str]] | None = None  # a step without its sines and cosines, and their values
         self.lists: dict[str, TurnList] = {}
-        self.next = ""  # the address of the number of the next turn, in a loop that skips turns
 
     def _chosen(self, new: str, old: str) -> str:
         """The new value in the lanes that take part.
@@ -45,7 +44,7 @@ class BlockWriter(LoopWriter):
         if loop.lists is not None:
             self.lists[loop.lists[0]].clear(to)
         if loop.skips is not None:
-            self._skipping(k, arrays, loop.skips)
+            self._skipping(k, arrays, *loop.skips)
             return
         if loop.follows not in self.lists:
             steps = (
@@ -62,16 +61,19 @@ class BlockWriter(LoopWriter):
             number = to.op(f"zext i32 {to.load('i32', numbers, place, 'i32')} to i64")
             self._one_turn(k, self._from_end(number, arrays[2]) if loop.backward else number, arrays)
 
-    def _skipping(self, k: int, arrays: tuple[str, str, str], column: int) -> None:
-        """Write all turns of loop k. After a turn that no lane does, those with the same condition are left out."""
-        to, label = self.to, self.to.new_label("skipping")
-        self.next = to.variable("i64", 0)
+    def _skipping(self, k: int, arrays: tuple[str, str, str], column: int, slot: Slots) -> None:
+        """Write all turns of loop k. Where a slot is 0 in all lanes, the turns that name it are left out."""
+        to, label, before = self.to, self.to.new_label("skipping"), self.mask
+        following = to.variable("i64", 0)
         to.into(label)
-        number = to.load("i64", self.next)
+        number = to.load("i64", following)
         with to.when(to.op(f"icmp slt i64 {number}, {arrays[2]}")):
             self._take_row(k, number, arrays[1])
             further = to.op(f"add i64 {number}, {self.columns[column]}")
-            to.store("i64", to.op(f"add i64 {further}, 1"), self.next)
+            to.store("i64", to.op(f"add i64 {further}, 1"), following)
+            self._choose(self.read_slot(self.slots_of(slot)[0]), f"{label}_do", label)
+            self.mask = before
+            to.store("i64", to.op(f"add i64 {number}, 1"), following)
             self._one_turn(k, number, arrays)
             to.go(label)
 
@@ -144,8 +146,6 @@ class BlockWriter(LoopWriter):
         """Write one turn. It goes on the list of the loop if one of the lanes needs it there."""
         super()._turn(k, number, constants)
         to, lists = self.to, self.program.loops[k].lists
-        if self.program.loops[k].skips is not None:
-            to.store("i64", to.op(f"add i64 {number}, 1"), self.next)
         if lists is None:
             return
         name, slots = lists

@@ -101,8 +101,9 @@ class Loop:
     the list: the conditions of the others are 0 until the list is made again. So a CPU visits only turns on the list. A
     `backward` loop has the same turns from the last to the first.
 
-    Column `skips` says how many of the next turns have the same condition: if no lane does a turn, those are left out.
-    No turn changes its own condition, and only a CPU uses this.
+    `skips`, a column and a slot, is for turns that change nothing where the slot is 0, but for a slot that all turns
+    write. The column says how many of the next turns name the same slot: they are left out if it is 0 in all lanes. No
+    turn changes its own slot, and only a CPU uses this.
 
     `special`, a column and another loop, is for turns whose entry in that column is not 0: the other loop has the same
     columns, and does them in less time, with the same bits in all slots that are read later. It has no constants,
@@ -132,7 +133,7 @@ class Loop:
     follows: str = ""
     backward: bool = False
     pool: bool = False
-    skips: int | None = None
+    skips: tuple[int, Slots] | None = None
     special: "tuple[int, Loop] | None" = None
     alike: int = 1
 

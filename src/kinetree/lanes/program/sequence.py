@@ -125,18 +125,20 @@ class Sequenced:
         """Lists that a lane makes. Long loops without conditions follow them.
 
         If the following loops have conditions, masks replace the list. If one has no cold slots, it does all turns:
-        a turn that a list names would have to keep its values in memory, not in registers.
+        a turn that a list names would have to keep its values in memory, not in registers. A lane makes all lists or
+        none: a turn that is on one list reads what turns on another list wrote.
         """
-        found = set()
-        for name in {loop.follows for loop in self.program.loops if loop.follows and loop.when is None}:
+        names = {loop.follows for loop in self.program.loops if loop.follows and loop.when is None}
+        long = False
+        for name in names:
             own = [k for k, loop in enumerate(self.program.loops) if self._of_list(loop, name)]
             loops = [self.program.loops[k] for k in own]
             made = any(loop.lists is not None for loop in loops)
             made &= all(any(p.cold for p in (*x.reads, *x.writes, *x.adds)) for x in loops if x.follows == name)
-            long = any(self.lines[k] * len(self.tables[k]) > self.limits.repeated for k in own)
-            if made and long and self.fold is None and all(self._one_text(k) for k in own):
-                found.add(name)
-        return frozenset(found)
+            if not made or self.fold is not None or not all(self._one_text(k) for k in own):
+                return frozenset()
+            long |= any(self.lines[k] * len(self.tables[k]) > self.limits.repeated for k in own)
+        return frozenset(names if long else ())
 
     def _of_list(self, loop: Loop, name: str) -> bool:
         made = loop.lists is not None and loop.lists[0] == name
