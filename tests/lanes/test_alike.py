@@ -7,6 +7,7 @@ import kinetree as kt
 from kinetree.dynamics.closed_form import sweeps
 from kinetree.dynamics.closed_form.rnea import program_of
 from kinetree.dynamics.closed_form.shape import Skeleton
+from kinetree.dynamics.regressor import regressor_of
 from kinetree.lanes.cpu.compiled import module_text
 
 pytestmark = pytest.mark.cpu
@@ -27,6 +28,15 @@ def test_one_state_has_the_bits_of_a_batch(rows, branching, dtype):
 @pytest.mark.parametrize(("rows", "branching"), [(19, 1), (21, 2)])
 def test_a_lone_lane_uses_vectors(rows, branching):
     program = program_of(kt.auto_tree(rows, branching, 0.3), False, True).program
+    text = module_text(program, np.dtype(np.float64), 2)
+    lone = text[text.index("define i1 @lane(") :]
+    assert "<8 x double>" in lone[: lone.index("\n}")]
+
+
+def test_a_lone_lane_uses_vectors_if_joints_follow_others():
+    model = kt.auto_tree(5, 2, 0.3)
+    coupled = model.couple({model.joint_names[2]: (model.joint_names[1], 0.5, 0.0)})
+    program = regressor_of(coupled).program
     text = module_text(program, np.dtype(np.float64), 2)
     lone = text[text.index("define i1 @lane(") :]
     assert "<8 x double>" in lone[: lone.index("\n}")]

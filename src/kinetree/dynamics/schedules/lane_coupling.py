@@ -37,9 +37,10 @@ class Widened(NamedTuple):
 def widened(loop: Loop, takes: tuple[str, ...], gives: tuple[str, ...]) -> Widened:
     """A loop that reads the coordinates of a coupled mechanism, and leaves its results in slots."""
     read = tuple(dict.fromkeys((takes[x.array], x.column) for x in loop.inputs if takes[x.array] in LINES))
-    moved = [gives[x.array] != "unchanged" for x in loop.outputs]
-    pairs = zip(loop.outputs, moved, strict=True)
-    written = tuple(dict.fromkeys((x.array, x.column) for x, other in pairs if other))
+    alike, groups = _together(loop)
+    moved = [gives[x[0].array] != "unchanged" for x in groups]
+    pairs = zip(groups, moved, strict=True)
+    written = tuple(dict.fromkeys((x[0].array, x[0].column) for x, other in pairs if other))
     first = loop.columns + len(read)
     # Joints with several coordinates never follow another joint, so only the first column of a joint is scaled.
     line = [read.index((takes[x.array], x.column)) if takes[x.array] in LINES else -1 for x in loop.inputs]
@@ -57,12 +58,18 @@ def widened(loop: Loop, takes: tuple[str, ...], gives: tuple[str, ...]) -> Widen
             for x, k, place in zip(inputs, line, loop.inputs, strict=True)
         )
         writes, adds, outputs = loop.step(own, tuple(scaled), reads)
-        both = list(zip(outputs, moved, strict=True))
-        return (*writes, *(x for x, other in both if other)), adds, tuple(x for x, other in both if not other)
+        size = len(outputs) // max(1, len(groups))  # one, or all columns
+        both = [(outputs[size * k : size * (k + 1)], other) for k, other in enumerate(moved)]
+        left = tuple(y for x, other in both if not other for y in x)
+        return (*writes, *(x for x, other in both if other)), adds, left
 
     slots = tuple(
-        Slots(first + written.index((x.array, x.column)), x.offset, NUMBER)  # type: ignore[arg-type]
-        for x, other in zip(loop.outputs, moved, strict=True)
+        Slots(
+            first + written.index((x[0].array, x[0].column)),  # type: ignore[arg-type]
+            x[0].offset,
+            jax.tree.structure((0.0,) * len(x)),
+        )
+        for x, other in zip(groups, moved, strict=True)
         if other
     )
     lines = jax.tree.structure(tuple(LINES[kind] for kind, _ in read))
@@ -74,9 +81,18 @@ def widened(loop: Loop, takes: tuple[str, ...], gives: tuple[str, ...]) -> Widen
         writes=loop.writes + slots,
         adds=loop.adds,
         inputs=tuple(map(lane, loop.inputs, line)),
-        outputs=tuple(x for x, other in zip(loop.outputs, moved, strict=True) if not other),
+        outputs=tuple(y for x, other in zip(groups, moved, strict=True) if not other for y in x),
+        alike=alike,
     )
     return Widened(new, read, written)  # type: ignore[arg-type]
+
+
+def _together(loop: Loop) -> tuple[int, list[tuple[Lane, ...]]]:
+    """How many columns of a loop stay alike, and its results in groups of so many, each group in a row of an output."""
+    groups = [loop.outputs[k : k + loop.alike] for k in range(0, len(loop.outputs), loop.alike)]
+    if all(x == group[0]._replace(offset=group[0].offset + k) for group in groups for k, x in enumerate(group)):
+        return loop.alike, groups
+    return 1, [(x,) for x in loop.outputs]
 
 
 class Narrowing(NamedTuple):
