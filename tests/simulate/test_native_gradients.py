@@ -288,3 +288,38 @@ def test_where_constraints_couple_bodies(monkeypatch):
         np.testing.assert_allclose(value, end(x), rtol=1e-12)
         np.testing.assert_allclose((gradient * way).sum(), wanted, rtol=1e-6)
         np.testing.assert_allclose(jax.jvp(end, (x,), (way,))[1], wanted, rtol=1e-6)
+
+
+LATE = """<mujoco><option timestep="0.002" integrator="{}" {}/><worldbody>
+<body pos="0 0 1"><joint name="a" axis="0 1 0" damping=".1"/><geom type="capsule" size=".05" fromto="0 0 0 0 0 -.4"/>
+  <body pos="0 0 -.4"><joint name="b" axis="1 0 0"/><geom type="sphere" size=".06" pos="0 .1 -.2"/></body></body>
+<body pos="1 0 1"><freejoint/><geom type="box" size=".1 .2 .05"/></body></worldbody>
+{}<actuator><position {}="a" kp="3" kv=".4"/></actuator></mujoco>"""
+STRUNG = """<tendon><fixed name="a" armature=".05" damping=".3">
+<joint joint="a" coef="1.5"/><joint joint="b" coef="-1"/></fixed></tendon>"""
+
+
+@pytest.mark.usefixtures("no_xla")
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(LATE.format("implicitfast", "", STRUNG, "tendon"), id="tendon"),
+        pytest.param(
+            LATE.format("implicit", 'density="90" wind="1 0 0"', "", "joint"), id="all rows", marks=pytest.mark.thorough
+        ),
+    ],
+)
+def test_velocity_terms_at_the_end_of_a_step(text):
+    """Of tendons that are heavy, of actuators on them and of a lone body; and of all rows in a wind."""
+    model = ours(compiled(text))
+    rng = np.random.default_rng(0)
+    q, qd = kt.random_state(model, 0)
+    x, way, weight = (jnp.asarray(rng.standard_normal(model.nv + 1)) for _ in range(3))
+
+    def end(x):
+        changed = kt.scaled(model, gain=1 + 0.1 * x[-1])
+        start = kt.initial_state(model, jnp.asarray(q), qd + x[:-1])
+        after = kt.advance(changed, start, jnp.array([0.3]))
+        return (after.qd * weight[:-1]).sum() + (after.q**2).sum()
+
+    np.testing.assert_allclose(jax.jit(jax.grad(end))(x) @ way, slope(end, x, way), rtol=1e-6)

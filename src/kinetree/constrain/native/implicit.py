@@ -19,6 +19,7 @@ from . import joined, loops
 from .conjugate import beginning, conjugate_gradients, unforced
 from .features import Linking
 from .kinds import Kind, load_constraints
+from .linked import resist
 from .memory import BODY, FORCE, NOTHING, NUMBER, ROW, ZERO3, fixed
 from .newton import Linked, at_rest, cleared, inward, outward, unloaded
 from .parts import Again, Part, copy, fill, once, table
@@ -66,12 +67,15 @@ def _summed(step: Any, fields: tuple[str, ...], array: int) -> Part:
     return Part(loop, turns, lambda model, plan, known: model.rows.armature[plan.outward_rows[::-1]])
 
 
-def left_over(array: int) -> list[Part]:
+def left_over(array: int, linking: Linking) -> list[Part]:
     """H x − b − Jᵀ f on each row, after constraints pulled on rows and joints."""
-    return [
-        *weighed("a", True),
-        _summed(lambda armature, need, x, b, push: need + armature * x - b - push, ("x", "b", "push"), array),
-    ]
+    heavy = resist(linking, ("x", False, 1.0))
+
+    def left(armature: Any, need: Any, x: Any, b: Any, push: Any, *more: Any) -> Any:
+        return sum(more, need + armature * x - b - push)
+
+    fields = "x", "b", "push", *(("resistance",) if heavy else ())
+    return [*weighed("a", True), *heavy, _summed(left, fields, array)]
 
 
 def left_over_of_motion(array: int) -> list[Part]:
@@ -109,10 +113,13 @@ def left_over_of_step(array: int, linking: Linking) -> list[Part]:
             *pushed,
         )
         fields = (*fields, "push")
+    heavy = resist(linking, ("alpha", True, 1.0), ("x", False, -1.0))
+    fields = (*fields, "resistance") if heavy else fields
     return [
         fill(Plan.every_base, ROW.at(0, "a_new")),
         Part(Loop(further, 2, NOTHING, reads=reads, writes=writes), turns),
         *weighed("a_new", False),
+        *heavy,
         *held,
         _summed(left, fields, array),
     ]

@@ -3,8 +3,10 @@
 from . import delassus, frames, loops, spans, string_actuators, string_lengths, strings
 from .features import Linking
 from .kinds import Kind
+from .memory import ROW, fixed
 from .newton import NO_LINKS, Linked, along_step
-from .parts import Part
+from .parts import Part, fill, once
+from .plan import Plan
 
 LENGTHS = {
     "fixed": lambda: [string_lengths.fixed_tendons()],
@@ -74,6 +76,24 @@ def linked_parts(f: Linking, finishes: bool, always: bool, asks: str = "wanted")
         [strings.accelerate_strings(along_step, always)] if strung else [],
         rigid=f.rigid,
     )
+
+
+def resist(f: Linking, *motions: tuple[str, bool, float]) -> list[Part]:
+    """What strings that resist need for motions of the rows, in `resistance`; nothing if there are none.
+
+    Each motion is a field of rows, whether loads at the end of a step resist it beside armature, and a factor.
+    """
+    if not (f.resists or f.brakes):
+        return []
+    parts = [fill(Plan.every_row, ROW.at(0, "resistance"))]
+    for motion, loaded, sign in motions:
+        parts += [
+            fill(once, fixed("finishing"), values=(float(loaded),)),
+            strings.clear_load(True),
+            *([string_actuators.brake_strings()] if f.brakes else []),
+            *strings.resist_motion(motion, sign),
+        ]
+    return parts
 
 
 def pulling_parts(f: Linking) -> tuple[list[Part], list[Part]]:

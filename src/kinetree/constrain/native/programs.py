@@ -315,7 +315,7 @@ def solution_parts(v: ConstraintVariant) -> list[Part | Again]:
     ]
     if v.goal is Goal.BALANCE:
         held: list[Part | Again] = [loop_changes.take_rows(at("held"), "force")] if rigid else []
-        rounds, more = Rounds(kinds, between, held), left_over(put["left"])
+        rounds, more = Rounds(kinds, between, held), left_over(put["left"], f.linking)
         more += loop_changes.left_open(f.linking, put["gap"]) if rigid else []
     else:
         rounds, more = rounds_of(f, False, True), [output_counts(put["counts"])]
@@ -349,6 +349,5 @@ def program_of(variant: ConstraintVariant) -> Native:
 
 
 def is_differentiable(features: Features) -> bool:
-    """True if derivatives are native: no tendon resists accelerations, and friction slips."""
-    linking = features.linking
-    return not (linking.resists or linking.brakes or features.noslip)
+    """True if derivatives are native: friction slips."""
+    return not features.noslip

@@ -144,6 +144,11 @@ class Strings:
         self.parts = _acting([(s, t) for s, t in found if s != t])
 
     @property
+    def resisting(self) -> np.ndarray:
+        """Strings whose inertia resists, or dampers or actuators at the end of a step."""
+        return np.union1d(self.resists.strings, self.brakes.strings).astype(np.int64)
+
+    @property
     def key(self) -> tuple:
         """Everything that the tables depend on, apart from the structure and the present features."""
         joints = () if self.joints is None else (self.joints.rows1, self.joints.rows2)

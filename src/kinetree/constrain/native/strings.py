@@ -273,6 +273,25 @@ def move_strings(inertial: bool) -> list[Part]:
     return [*parts, Part(weighed, _linked, _resistance)]
 
 
+def resist_motion(motion: str, sign: float) -> list[Part]:
+    """Add what the stiffness of strings that resist needs for a motion of rows, in `resistance`."""
+
+    def move(_: tuple, __: tuple, reads: tuple) -> tuple:
+        return (), (reads[0] * reads[1],), ()
+
+    def need(_: tuple, __: tuple, reads: tuple) -> tuple:
+        entry, stiff, a = reads
+        return (), (sign * entry * stiff * a,), ()
+
+    def turns(plan: Plan) -> np.ndarray:
+        return plan.strings.entries(plan.row, plan.strings.resisting)
+
+    a, stiff = STRING.of(0, "a_new", "stiff")
+    moves = Loop(move, 3, NOTHING, reads=(number(1), ROW.at(2, motion)), adds=(a,))
+    needs = Loop(need, 3, NOTHING, reads=(number(1), stiff, a), adds=(ROW.at(2, "resistance"),))
+    return [fill(lambda plan: plan.strings.every(plan.strings.resisting), a), Part(moves, turns), Part(needs, turns)]
+
+
 def accelerate_strings(along: Any, always: bool) -> Part:
     """Accelerations of strings at the end of the step, as those of rows."""
 

@@ -42,6 +42,7 @@ SLOPED = Memory(
     by_v=FORCE,
     u=0.0,
     d_inverse=0.0,
+    before=0.0,  # α without these terms
 )
 
 
@@ -220,10 +221,10 @@ def _weighed() -> list[Part]:
     def along(_: tuple, __: tuple, reads: tuple) -> tuple:
         above, S, alpha = reads
         none = jax.tree.map(lambda _: 0.0, MATRIX)
-        return (above + S * alpha, none, Force(ZERO3, ZERO3)), (), ()
+        return (above + S * alpha, none, Force(ZERO3, ZERO3), alpha), (), ()
 
     reads = (SLOPED.at(0, "da"), ROW.at(1, "S"), ROW.at(1, "alpha"))
-    out = Loop(along, 3, NOTHING, reads=reads, writes=SLOPED.of(2, "da", "I", "p"))
+    out = Loop(along, 3, NOTHING, reads=reads, writes=SLOPED.of(2, "da", "I", "p", "before"))
 
     def body(_: tuple, __: tuple, reads: tuple) -> tuple:
         inertia, a = reads

@@ -13,7 +13,7 @@ from kinetree._arrays import there
 from kinetree.constrain.native import Plan, kinematics, loop_changes
 from kinetree.constrain.native.binding import Native, constants_of, starting, tables_of
 from kinetree.constrain.native.implicit import copy_rows, left_over, left_over_of_step, solve_change
-from kinetree.constrain.native.linked import linked_parts
+from kinetree.constrain.native.linked import linked_parts, resist
 from kinetree.constrain.native.loop_changes import rows_width
 from kinetree.constrain.native.memory import NOTHING, ROW
 from kinetree.constrain.native.newton import take_acceleration
@@ -35,6 +35,7 @@ from kinetree.lanes.linear import BoundProgram, run_change
 from kinetree.model import Model
 
 from .closing_slope import ClosedEnd, ClosingPrograms, closed_moves, closed_values, closing_programs, singly
+from .implicit import taken_at_end
 from .plan import StepPlan
 from .step import (
     StepVariant,
@@ -55,7 +56,7 @@ ENDS = ("q", "qd", "warm_start", "time")
 
 def has_slopes(v: StepVariant) -> bool:
     """True if derivatives of a step with constraints are native."""
-    return v.free is None and v.integrator != "RK4" and not v.sloped and is_differentiable(v.features)
+    return v.free is None and v.integrator != "RK4" and is_differentiable(v.features)
 
 
 def has_rounds(v: StepVariant) -> bool:
@@ -92,7 +93,7 @@ def _balance(v: StepVariant) -> Native:
     rigid = f.linking.rigid
     held = [loop_changes.take_rows(inputs("held"), "force")] if rigid else []
     parts: list[Part | Again] = [*copy_inputs(v), *known, *forces(v, told), *held, *pull_all(every, f)]
-    parts += [*left_over(put("left")), *(loop_changes.left_open(f.linking, put("gap")) if rigid else [])]
+    parts += [*left_over(put("left"), f.linking), *(loop_changes.left_open(f.linking, put("gap")) if rigid else [])]
     if v.finishes:
         parts += [loop_changes.take_rows(inputs("slack"), "force")] if rigid else []
         parts += left_over_of_step(put("later"), f.linking)
@@ -102,23 +103,25 @@ def _balance(v: StepVariant) -> Native:
     return Native.of("step_balance", parts, len(names.inputs), len(names.outputs))
 
 
+def _end_inputs(v: StepVariant) -> tuple[str, ...]:
+    """Names of the inputs of the end: velocity terms that are taken there depend on controls and activations, too."""
+    known = ("ctrl", "act") if v.sloped else ()
+    return (*v.carried, *(name for name in known if name in v.inputs), *(("alpha",) if v.finishes else ()))
+
+
 def _end(v: StepVariant) -> Native:
-    """Inputs: q, qd, accelerations, time, and the acceleration of the integrator. Output: the state."""
-    turned = v.features.quaternions
-    begin = [
-        starting(),
-        coordinates(0),
-        copy_input(1, "qd"),
-        copy_input(2, "x"),
-        copy_time(3),
-        *move_followers(v),
-    ]
-    shift = [*kinematics.shifts(), shift_accelerations(1.0)] if turned else []
-    alpha = copy_rows(4, "alpha") if v.finishes else take_acceleration("x")
-    back = [shift_accelerations(-1.0)] if turned else []
-    return Native.of(
-        "step_end", [counting(), *begin, *shift, alpha, *back, *end_of_step(v), output_state(ENDS)], 4 + v.finishes, 1
-    )
+    """Output: the state after the step, from one with accelerations for its warm start."""
+    v, names = v._replace(external=False), _end_inputs(v)
+    if v.sloped:
+        begin = [*copy_inputs(v), *drive_parts(v)]
+    else:
+        inputs = [starting(), coordinates(0), copy_input(1, "qd"), copy_input(2, "x"), copy_time(3)]
+        shift = [*kinematics.shifts(), shift_accelerations(1.0)] if v.features.quaternions else []
+        begin = [*inputs, *move_followers(v), *shift]
+    alpha = copy_rows(names.index("alpha"), "alpha") if v.finishes else take_acceleration("x")
+    back = [shift_accelerations(-1.0)] if v.features.quaternions else []
+    end = [*(taken_at_end(v.finishes) if v.sloped else []), *end_of_step(v), output_state(ENDS)]
+    return Native.of("step_end", [counting(), *begin, alpha, *back, *end], len(names), 1)
 
 
 def _loaded(v: StepVariant, back: bool) -> Native:
@@ -126,28 +129,30 @@ def _loaded(v: StepVariant, back: bool) -> Native:
 
     B has the rows of rigid loops, too; a third change is that of what these lack.
     """
-    v, rigid = v._replace(external=False), v.features.linking.rigid
-    first, inputs = len(v.inputs), 1 if back else 2
+    v, linking = v._replace(external=False), v.features.linking
+    first, heavy = len(v.inputs), resist(linking, ("x_new", True, 1.0), ("x_new", False, -1.0))
+    strung = (ROW.at(0, "resistance"),) if heavy else ()  # L is of rows, and of strings that resist
 
-    def force(_: tuple, given: tuple, load: tuple) -> tuple:
-        return (given[0] if back else given[0] + load[0] * given[1],), (), ()
+    def force(_: tuple, given: tuple, reads: tuple) -> tuple:
+        y, load, *more = reads
+        return (sum(more, given[0] + load * y),), (), ()
 
     def ended(_: tuple, __: tuple, reads: tuple) -> tuple:
-        found, load = reads
-        return (), (), (found, load * found) if back else (found,)
+        found, load, *more = reads
+        return (), (), (found, sum(more, load * found)) if back else (found,)
 
-    given, load = tuple(Lane(first + k, 1) for k in range(inputs)), ROW.at(0, "load")
-    start = Loop(force, 2, NOTHING, reads=(load,), writes=(ROW.at(0, "b"),), inputs=given)
-    end = Loop(
-        ended, 2, NOTHING, reads=(ROW.at(0, "x_new"), load), outputs=tuple(Lane(k, 1) for k in range(3 - inputs))
-    )
-    change = solve_change([], [], linked_parts(v.features.linking, True, False), False, True)
-    parts = [*copy_inputs(v), *drive_parts(v), Part(start, Plan.numbered_rows)]
-    if rigid:
+    of_rows = (*ROW.of(0, "x_new", "load"), *strung)
+    start = Loop(force, 2, NOTHING, reads=of_rows, writes=(ROW.at(0, "b"),), inputs=(Lane(first, 1),))
+    end = Loop(ended, 2, NOTHING, reads=of_rows, outputs=tuple(Lane(k, 1) for k in range(1 + back)))
+    change = solve_change([], [], linked_parts(linking, True, False), False, True)
+    parts = [*copy_inputs(v), *drive_parts(v)]
+    change_of_x = [copy_rows(first + 1, "x_new"), *heavy, Part(start, Plan.numbered_rows)]
+    parts += [copy_rows(first, "b")] if back else change_of_x
+    if linking.rigid:
         parts.append(loop_changes.want_nothing() if back else loop_changes.take_rows(first + 2, "wanted"))
-    parts += [*change, Part(end, Plan.numbered_rows)]
-    parts += [loop_changes.give_rows("force", 2, -1.0)] if rigid and back else []
-    more = int(rigid)
+    parts += [*change, *(heavy if back else []), Part(end, Plan.numbered_rows)]
+    parts += [loop_changes.give_rows("force", 2, -1.0)] if linking.rigid and back else []
+    more = int(linking.rigid)
     inputs, outputs = (1, 2 + more) if back else (2 + more, 1)
     return Native.of(f"step_loaded{'_back' * back}", parts, first + inputs, outputs)
 
@@ -201,10 +206,12 @@ def _state_widths(plan: StepPlan) -> tuple[int, ...]:
     return nq, nv, nv, 1
 
 
-def known_closing(v: StepVariant, plan: StepPlan, known: Slopes, state: Any, qdd: Any, alpha: Any) -> ClosedEnd:
-    """How the end of a step closes rigid loops, from a state and its accelerations."""
-    native = _made("end", v)
-    inputs = (state.q, state.qd, qdd, state.time.reshape(-1, 1), *(() if alpha is None else (alpha,)))
+def known_closing(
+    v: StepVariant, plan: StepPlan, known: Slopes, given: dict[str, Any], qdd: Any, alpha: Any
+) -> ClosedEnd:
+    """How the end of a step closes rigid loops, from its inputs and its accelerations."""
+    native, own = _made("end", v), given | {"warm_start": qdd, "alpha": alpha}
+    inputs = tuple(own[name] for name in _end_inputs(v))
     widths, tables = _state_widths(plan), tables_of(native, plan)
     (end,) = run(native.program, plan.slots, (sum(widths),), tables, known.end, inputs)
     return closed_values(v, plan, there(known.closing), end[:, : widths[0]], end[:, widths[0] : sum(widths[:2])])
@@ -231,7 +238,6 @@ def moved_step(v: StepVariant, plan: StepPlan, known: Slopes, given: dict[str, A
     answer = _bound("answer", v, plan, known.answer, (n, *more))
     changes = tuple(found[name] for name in ("left", "gap") if name in found)
     moved, *_ = run_change(answer, answer, (given["q"], given["qd"], qdd), changes)
-    last = ()
     if v.finishes:
         fixed = tuple(own[name] for name in v.inputs if name != "f_ext")
         loads = (
@@ -239,12 +245,11 @@ def moved_step(v: StepVariant, plan: StepPlan, known: Slopes, given: dict[str, A
             _bound("back", v, plan, known.back, (n, n, *more)),
         )
         later = (found["later"], -moved, *((found["gap_later"],) if linking.rigid else ()))
-        last = (told.alpha - moved - run_change(*loads, fixed, later)[0],)
-    reached = qdd - (moved if plan.coupling is None else moved[:, plan.coupling.kept_v])
+        own["alpha"] = told.alpha - moved - run_change(*loads, fixed, later)[0]
+    own["warm_start"] = qdd - (moved if plan.coupling is None else moved[:, plan.coupling.kept_v])
     widths = _state_widths(plan)
-    (end,) = singly(
-        _made("end", v), plan, (sum(widths),), known.end, (given["q"], given["qd"], reached, given["time"], *last)
-    )
+    reached = tuple(own[name] for name in _end_inputs(v))
+    (end,) = singly(_made("end", v), plan, (sum(widths),), known.end, reached)
     ends = np.cumsum(widths)
     after = {name: end[:, a:b] for name, a, b in zip(ENDS, (0, *ends), ends, strict=False)}
     if linking.rigid:

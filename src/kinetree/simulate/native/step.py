@@ -167,6 +167,7 @@ def output_state(names: tuple[str, ...], array: int = 0) -> Part:
             "act": plan.activation(np.arange(plan.na)),
             "alpha": plan.row(np.arange(plan.n)) + ROW.at(0, "alpha").offset,
         }
+        slots["alpha"][plan.sloped_rows] = plan.sloped(plan.sloped_rows) + implicit_terms.SLOPED.at(0, "before").offset
         slots |= {name: rows_slots(plan, field) for name, field in loops.items()}
         every = np.concatenate([slots[name] for name in names])
         return table(every, np.arange(len(every)))

@@ -127,7 +127,8 @@ class Stepper:
         held = more["held"]
         before = more["before"] if v.finishes and has_rounds(v) else held
         assert isinstance(self.smooth, Slopes)
-        closed = known_closing(v, plan, self.smooth, state, after.warm_start, alpha)
+        given = dict(zip(v.inputs, inputs, strict=True))
+        closed = known_closing(v, plan, self.smooth, given, after.warm_start, alpha)
         return after, Told(alpha, before, before - held, closed)
 
     def at_solution(self, state: State, ctrl: Any, f_ext: Any, solution: Any, told: Told) -> State:
