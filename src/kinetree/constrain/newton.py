@@ -5,6 +5,9 @@ With H the curvature of the cost and g the constant part of the forces at the pr
 of (M + JᵀHJ) x_new = b + Jᵀg (sweeps.py). If no constraint changes its state on the way and none is curved, x_new is
 the minimum and the iteration ends without a tolerance. Otherwise a search along the step follows: the cost along it is
 convex and piecewise quadratic, and its slope needs only w and its change.
+
+The first step is taken whole, without a search: the first x is a guess, and what counts of it is which constraints act.
+(With rigid loops that step also closes them; all others keep them closed.)
 """
 
 from dataclasses import replace
@@ -201,9 +204,7 @@ def minimise(coupling: Coupling | None, most: int, tree: FreeTree, groups: list[
         settled = ((same & ~curved) | below_rounding(h, size)) & solved
         begin = _power(responses, dw)
         slope = begin - _power(ends, dw) - bent
-        take = settled | (jnp.abs(slope) <= FULL_STEP_SLOPE * h) | s.done
-        if tree.rigid is not None:  # the first step closes the loops; all others keep them closed
-            take = take | (s.iterations == 0)
+        take = settled | (jnp.abs(slope) <= FULL_STEP_SLOPE * h) | s.done | (s.iterations == 0)
         alpha = _search(groups, s.w, dw, h, begin - h, h - bent, take)
         moved = jnp.where(take, found.x, s.x + alpha * found.dx)
         reached = jax.tree.map(lambda a, b: jnp.where(take, a, b), full, _along(s.w, dw, alpha))

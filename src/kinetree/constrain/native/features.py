@@ -7,6 +7,7 @@ import numpy as np
 from kinetree.model import Model, World
 from kinetree.model.world import SOLIMP
 
+from .kinematics import ROOT_ROWS
 from .links import MAX_LINKS
 from .loop_plan import LoopKind
 from .near import is_crowded
@@ -53,6 +54,7 @@ class Features(NamedTuple):
     fluid: bool = False  # bodies move in a fluid
     noslip: bool = False  # friction does not slip
     joined: bool = False  # touching bodies are solved for by a matrix (joined.py)
+    loose: bool = False  # all trees are single free bodies without armature, and nothing links them
     crowded: bool = False  # many pairs have a static shape: all are tested for nearness
 
 
@@ -64,6 +66,8 @@ def any_number(values: Any) -> bool:
 def features_of(model: Model, plan: Plan) -> Features:
     """The features of a model."""
     passive = model.passive
+    linking = Linking(*_of_strings(plan), *_of_spans(plan), plan.frames.kinds, *_of_loops(plan))
+    bare = len(plan.roots) * ROOT_ROWS == plan.n and not any_number(model.rows.armature)
     return Features(
         plan.structure.has_quaternions,
         tuple((t.kinds, t.moving) for t in plan.touches),
@@ -75,11 +79,12 @@ def features_of(model: Model, plan: Plan) -> Features:
         bool(plan.has.loss),
         passive is not None and any_number(passive.damping),
         _sprung(model),
-        Linking(*_of_strings(plan), *_of_spans(plan), plan.frames.kinds, *_of_loops(plan)),
+        linking,
         _shared_power(plan),
         plan.world.fluid is not None,
         plan.world.noslip,
         plan.joined is not None,
+        bare and linking == Linking(),
         is_crowded(plan.pairs),
     )
 

@@ -155,25 +155,27 @@ def cleared() -> Part:
     return fill(Plan.totals, *totals("sums"), *totals("norms"), scratch=True)
 
 
-def judged(finishes: bool, coupled: bool, rigid: bool) -> Part:
-    """Decide if the step is the last one, and if it needs a line search, whose start is the third result."""
+def judged(finishes: bool, coupled: bool) -> Part:
+    """Decide if the step is the last one, and if it needs a line search, whose start is the third result.
+
+    The first step is always taken whole (constrain/newton.py).
+    """
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         sums, (h, size) = summed(reads[:SIDES]), summed(reads[SIDES : 2 * SIDES])
         last = list(reads[2 * SIDES :])
         settled = ((sums.changed == 0) & (sums.curved == 0)) | below_rounding(h, size)
-        first = last.pop() == 0 if rigid else False
         if coupled:  # and the forces between bodies were found
             settled = settled & (last.pop() == 0)
         slope = sums.begin - sums.end - sums.bent
-        take = settled | (jnp.abs(slope) <= FULL_STEP_SLOPE * h) | first
+        take = settled | (jnp.abs(slope) <= FULL_STEP_SLOPE * h) | (last[0] == 0)
         if finishes:
-            take = take | (last[0] != 0)
+            take = take | (last[1] != 0)
         one = jnp.ones_like(h)
         search = Search(one, 0 * one, UNBOUNDED * one, sums.begin - h, h - sums.bent)
         return (_flag(settled, h), _flag(~take, h), search), (), ()
 
-    flags = {"finishing": finishes, "coupling": coupled, "iterations": rigid}
+    flags = {"iterations": True, "finishing": finishes, "coupling": coupled}
     names = tuple(name for name, there in flags.items() if there)
     reads = (*totals("sums"), *totals("norms"), *map(fixed, names))
     writes = tuple(map(fixed, ("settled", "searching", "search")))
@@ -320,7 +322,7 @@ def newton(
         *solved,
         *linked.moved,
         *map(compare_constraints, every),
-        judged(finishes, bool(between) and not joins, linked.rigid),
+        judged(finishes, bool(between) and not joins),
         *([search_step(every)] if every else []),
         moved(finishes and not free),
         *linked.judged,

@@ -16,7 +16,7 @@ from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Sym3, Vec3
 
 from .kinematics import ROOT_ROWS as ROWS
 from .kinematics import rows_apart
-from .memory import HELD_BLOCK, NOTHING, REPLY, ROW, ZERO3, Held, Norms, total
+from .memory import BODY, HELD_BLOCK, NOTHING, REPLY, ROW, ZERO3, Held, Norms, total
 from .parts import Known, Part, table
 from .plan import Plan
 
@@ -76,6 +76,28 @@ def bias(damped: bool) -> Part:
         return tuple(there(model.passive).damping[plan.roots[:, None] + np.arange(ROWS)].T)
 
     return Part(Loop(step, 2, structure, reads=reads, writes=rows_apart(0, "b", ROWS)), _turns, constants)
+
+
+GUESS = 0.5  # of the accelerations of the step before, the rest of those of a free fall (benchmarks/NOTES.md)
+
+
+def guess_motion() -> Part:
+    """A better first guess where all trees are single free bodies: between the step before and a free fall.
+
+    A contact that brakes a body in one step has less to do in the next one, but is likely to act again.
+    """
+
+    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+        body, axes = reads[0], Mat3(*reads[1], *reads[2], *reads[3])
+        b, x = reads[4 : 4 + ROWS], reads[4 + ROWS :]
+        fall = body.articulated().solve(Force(axes.t_mul(Vec3(*b[:3])), axes.t_mul(Vec3(*b[3:]))))
+        before = Motion(axes.t_mul(Vec3(*x[:3])), axes.t_mul(Vec3(*x[3:])))
+        a = fall + (before - fall) * GUESS
+        return (*(axes @ a.angular), *(axes @ a.linear), a), (), ()
+
+    reads = (BODY.at(1, "inertia"), *axes_of("b", "x"))
+    loop = Loop(step, 2, NOTHING, reads=reads, writes=(*rows_apart(0, "x", ROWS), *of_body("a")))
+    return Part(loop, lambda plan: table(plan.row(plan.roots), plan.body(plan.roots + ROWS - 1)))
 
 
 def _turns(plan: Plan) -> np.ndarray:

@@ -27,6 +27,7 @@ from kinetree.constrain.native.programs import (
     softening_parts,
     touching_parts,
 )
+from kinetree.constrain.native.roots import guess_motion
 from kinetree.dynamics.firmness import is_firm
 from kinetree.dynamics.schedules.lane_algorithm import LaneAlgorithm
 from kinetree.lanes import Lane, Loop, slot
@@ -233,16 +234,20 @@ def drive_parts(v: StepVariant) -> list[Part | Again]:
     return [*begin, *([shift_accelerations(1.0)] if turned else []), *motion, *motors]
 
 
-def forces(v: StepVariant, told: int | None = None) -> list[Part | Again]:
-    """From a state to all forces except those of constraints, and their softness; `told`: contacts are inputs."""
+def forces(v: StepVariant, told: int | None = None, guesses: bool = False) -> list[Part | Again]:
+    """From a state to all forces except those of constraints, and their softness.
+
+    With `told`, contacts are inputs; with `guesses`, x is only a guess.
+    """
     f = v.features
+    moving = [*force_parts(f), *([guess_motion()] if guesses and f.loose else [])]
     pushes = [kinematics.applied(v.inputs.index("f_ext"))] if v.external else []
     sticky = [drive for drive in v.drives if drive.on == "body"]
     if not sticky:
-        return [*drive_parts(v), *pushes, *force_parts(f), *constraint_parts(f, None, told)]
+        return [*drive_parts(v), *pushes, *moving, *constraint_parts(f, None, told)]
     touches = (*((False,) if f.dims else ()), *((True,) if f.coupled else ()))
     pressed = adhesion_parts(sticky, touches, v.integrator in IMPLICIT and v.loads)
-    return [*drive_parts(v), *pushes, *touching_parts(f, None, told), *pressed, *force_parts(f), *softening_parts(f)]
+    return [*drive_parts(v), *pushes, *touching_parts(f, None, told), *pressed, *moving, *softening_parts(f)]
 
 
 def move_followers(v: StepVariant) -> list[Part]:
@@ -256,7 +261,11 @@ def dynamics(v: StepVariant) -> list[Part | Again]:
     if v.free is not None:
         pushes = v.inputs.index("f_ext") if v.external else None
         return [*drive_parts(v), *free_parts(v.free, pushes), *([shift_accelerations(1.0, "alpha")] if turned else [])]
-    return [*forces(v), *rounds_of(f, v.finishes, False).parts, *([shift_accelerations(-1.0)] if turned else [])]
+    return [
+        *forces(v, guesses=True),
+        *rounds_of(f, v.finishes, False).parts,
+        *([shift_accelerations(-1.0)] if turned else []),
+    ]
 
 
 def end_of_step(v: StepVariant) -> list[Part]:
