@@ -43,6 +43,11 @@ ODD = {
     "a joint that only its range pushes": f"<worldbody><body>{PUSHED}</body><body pos='0 1 0'><joint axis='0 1 0' "
     "actuatorfrcrange='1 2'/><geom size='0.1' pos='0.1 0 0'/></body></worldbody>"
     "<actuator><motor joint='j'/></actuator>",
+    # So does the range of an actuator whose group is switched off, but not if all actuators are.
+    "an actuator that only its range pushes": f'<option actuatorgroupdisable="1"/><worldbody><body>{PUSHED}</body>'
+    '</worldbody><actuator><motor joint="j" group="1" forcerange="1 2"/></actuator>',
+    "no actuators at all": f'<option><flag actuation="disable"/></option><worldbody><body>{PUSHED}</body></worldbody>'
+    '<actuator><motor joint="j" name="m" forcerange="1 2"/></actuator><sensor><actuatorpos actuator="m"/></sensor>',
     # The tendon moves nothing, and its damper is taken at the end of the step.
     "a tendon through what stands still": '<option integrator="implicit"/><worldbody><site name="a"/><body><joint '
     'type="ball"/><geom size="0.1" pos="0.1 0 0"/></body><body><site name="b" pos="1 0 0"/></body></worldbody>'

@@ -70,9 +70,12 @@ def _actuators(model: Model, m: Any, table: _Table, ours: dict[int, int], report
         report.ignored[f"actuators ({reason})"] += 1
     off = disabled(m, "ACTUATION")
     group = [0 <= g <= 30 and bool(m.opt.disableactuator & (1 << int(g))) for g in m.actuator_group]
-    acts = np.array([not off and not group[i] and why[i] is None for i in range(table.count)], bool)
+    modelled = np.array([not off and reason is None for reason in why], bool)
+    acts = modelled & ~np.array(group, bool)
+    force_range = _range(m.actuator_forcerange, modelled & np.array(m.actuator_forcelimited, bool))
+    pushing = (force_range[:, 0] > 0) | (force_range[:, 1] < 0)  # also where a group is switched off
     seen = _seen(m)
-    kept = [i for i in range(table.count) if acts[i] or (table.known[i] and i in seen)]
+    kept = [i for i in range(table.count) if acts[i] or pushing[i] or (table.known[i] and i in seen)]
     names: list[str] = []
     for i in range(table.count):
         name, count = m.actuator(i).name or f"actuator_{i}", int(table.controls[i])
@@ -108,15 +111,15 @@ def _actuators(model: Model, m: Any, table: _Table, ours: dict[int, int], report
     if off or not m.nu:  # then no actuator carries the weight that joints leave to actuators
         joint_range[carries] = 0
     else:  # a joint's range limits the sum of its forces
-        limited = np.flatnonzero(m.jnt_actfrclimited)
-        joint_range[m.jnt_dofadr[limited]] = m.jnt_actfrcrange[limited]
+        ranged = np.flatnonzero(m.jnt_actfrclimited)
+        joint_range[m.jnt_dofadr[ranged]] = m.jnt_actfrcrange[ranged]
     return Actuators(
         gear=np.array(m.actuator_gear[table.out[kept]]),
         gain=gain,
         bias=np.array(m.actuator_biasprm[kept, :3]) * affine_bias[:, None],
         time_constant=np.array(m.actuator_dynprm[kept, 0]),
         ctrl_range=_range(m.actuator_ctrlrange, clamped),
-        force_range=_range(m.actuator_forcerange[kept], np.array(m.actuator_forcelimited[kept], bool)),
+        force_range=force_range[kept],
         act_range=_range(m.actuator_actrange[kept], np.array(m.actuator_actlimited[kept], bool)),
         joint_range=joint_range,
         wiring=wiring,
