@@ -365,3 +365,15 @@ def test_an_equality_within_one_body_is_told():
     sites = '<worldbody><body><freejoint/><geom size="0.1"/><site name="a"/><site name="b" pos="1 0 0"/></body>'
     with pytest.warns(kt.io.NotModelled, match="equality constraints within one body"):
         kt.load(f'<mujoco>{sites}</worldbody><equality><connect site1="a" site2="b"/></equality></mujoco>')
+
+
+@pytest.mark.parametrize(("joints", "told"), [("abc", True), ("bc", False), ("ab", False)])
+def test_armature_of_a_tendon_between_branches_that_meet_is_told(joints, told):
+    """MuJoCo leaves the products between the branches out; kinetree keeps them."""
+    link = '<joint name="{}"/><geom size="0.1" pos="0.1 0 0"/>'.format
+    pulled = "".join(f'<joint joint="{joint}" coef="1"/>' for joint in joints)
+    _, report = load_with_report(
+        f"<mujoco><worldbody><body>{link('a')}<body>{link('b')}</body><body>{link('c')}</body></body></worldbody>"
+        f'<tendon><fixed name="t" armature="0.1">{pulled}</fixed></tendon></mujoco>'
+    )
+    assert any("armature of tendon 't'" in warning for warning in report.warnings) == told

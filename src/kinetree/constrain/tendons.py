@@ -115,12 +115,23 @@ def _equalities(strings: TendonRows, known: Terms, equal: TendonEqualities, weig
     return Strung(Group(AlongJoints(moment, at), (ref,), Hold((D,))), ((one, 1), (two, -slope)))
 
 
+def _on_one_branch(tree: Tree, these: np.ndarray, those: np.ndarray) -> np.ndarray:
+    """(these, those): True where one row carries the other."""
+    lp, rp = np.asarray(tree.lp), np.asarray(tree.rp)
+    mine = these[:, None]
+    return ((lp[mine] <= lp[those]) & (rp[those] <= rp[mine])) | ((lp[those] <= lp[mine]) & (rp[mine] <= rp[those]))
+
+
+def meet(tree: Tree, rows: np.ndarray) -> bool:
+    """True if these rows of a tendon, as `branches` finds them, are several branches and what carries these."""
+    return not _on_one_branch(tree, rows, rows).all()
+
+
 def branches(tree: Tree, at: Paths, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows of armature: (k,) numbers of tendons, and (k, width) the part of each. Its rows do not carry one another.
 
-    A tendon whose branches meet in a row that it also moves stays whole.
+    A tendon whose branches meet in a row that it also moves stays whole (`meet`).
     """
-    lp, rp = np.asarray(tree.lp), np.asarray(tree.rp)
     numbers, masks = [], []
     for t in which:
         open_, dof = list(np.flatnonzero(at.used[t])), at.dof[t]
@@ -128,10 +139,8 @@ def branches(tree: Tree, at: Paths, which: np.ndarray) -> tuple[np.ndarray, np.n
             part, new = set(), {open_[0]}
             while new:
                 part |= new
-                mine = dof[sorted(part)][:, None]
-                carries = (lp[mine] <= lp[dof]) & (rp[dof] <= rp[mine])
-                carried = (lp[dof] <= lp[mine]) & (rp[mine] <= rp[dof])
-                new = {k for k in open_ if (carries | carried)[:, k].any()} - part
+                related = _on_one_branch(tree, dof[sorted(part)], dof)
+                new = {k for k in open_ if related[:, k].any()} - part
             numbers.append(t)
             masks.append(np.isin(np.arange(len(dof)), sorted(part)))
             open_ = [k for k in open_ if k not in part]

@@ -4,29 +4,42 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from kinetree.constrain.tendons import branches, meet
 from kinetree.dynamics.tendons.build import Route, assembled
+from kinetree.dynamics.tendons.paths import paths
 from kinetree.model import Model, ModelError
 from kinetree.model.equalities import TendonEqualities
 from kinetree.model.tendons import Pull, Pulley, Tendons, Via, Wrap
 
 from .mujoco_model import disabled, of_tendon_actuators
+from .report import Report, few
 
 JOINT, PULLEY, SITE, SPHERE, CYLINDER = 1, 2, 3, 4, 5  # MuJoCo's numbers of what a path is made of
 
 
-def read_tendons(model: Model, m: Any, ours: dict[int, int]) -> Tendons | None:
+def read_tendons(model: Model, m: Any, ours: dict[int, int], report: Report) -> Tendons | None:
     """All tendons.
 
     Arguments:
         model: our model of the mechanism.
         m: the compiled model.
         ours: our number of each of its bodies.
+        report: takes what is not as in MuJoCo.
     """
     if not m.ntendon:
         return None
     names = tuple(m.tendon(t).name or f"tendon_{t}" for t in range(m.ntendon))
     routes = [_route(m, ours, t) for t in range(m.ntendon)]
-    return assembled(model, routes, _pull(m), np.array(m.tendon_length0), names)
+    found = assembled(model, routes, _pull(m), np.array(m.tendon_length0), names)
+    heavy = np.flatnonzero(found.pull.armature)
+    if len(heavy) and model.nv:
+        tree, at = model.tree, paths(model.structure, found.routes)
+        every = zip(*branches(tree, at, heavy), strict=True)
+        several = {int(t) for t, mask in every if meet(tree, at.dof[t][(mask > 0) & at.used[t]])}
+        if several:
+            which = few([names[t] for t in sorted(several)])
+            report.warn(f"armature of tendon {which} couples branches that meet, which MuJoCo leaves out")
+    return found
 
 
 def _route(m: Any, ours: dict[int, int], tendon: int) -> Route:

@@ -64,7 +64,7 @@ def read_world(model: Model, m: Any, ours: dict[int, int], report: Report) -> Wo
         scene=read_scene(m, ours, override, report),
         joints=_joints(m),
         equalities=read_equalities(model, m, ours, report),
-        tendons=read_tendons(model, m, ours),
+        tendons=read_tendons(model, m, ours, report),
         inverse_weights=_weights(model, m, ours),
         gravity_compensation=carried if carries_weight(m) and carried.any() and np.any(m.opt.gravity) else None,
         fluid=read_fluid(model, m, ours, report),

@@ -16,9 +16,9 @@ from kinetree.model.actuators import Wiring
 from kinetree.model.equalities import Equalities
 
 from ..joint_groups import Present, sliding_axes
-from ..tendons import branches
+from ..tendons import branches, meet
 from .drive_plan import kinds_of
-from .links import WIDTH, LinkTouch, carrying
+from .links import WIDTH, LinkTouch
 from .memory import LIMIT, kept_forces
 from .span_plan import Spans
 from .tables import SlotBlocks, table
@@ -136,10 +136,10 @@ class Strings:
         if resisting and self.paths is not None:
             numbers, masks = branches(structure.tree, self.paths, np.array(sorted(resisting)))
             for t, mask in zip(numbers.tolist(), masks, strict=True):
-                own = self.paths.dof[t][(mask > 0) & self.paths.used[t]].tolist()
+                rows = self.paths.dof[t][(mask > 0) & self.paths.used[t]]
+                own = rows.tolist()
                 found.append((t if own == self.rows[t] else self._new(own), t))
-                carried = carrying(np.asarray(structure.tree.parent), {max(own, default=-1)})
-                self.forked |= not set(own) <= set(carried)
+                self.forked |= meet(structure.tree, rows)
         self.resists = _acting(found)
         self.parts = _acting([(s, t) for s, t in found if s != t])
 
