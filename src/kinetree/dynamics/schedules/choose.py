@@ -236,7 +236,8 @@ def may_sequence(model: Model, known: bool) -> bool:
 
     `known`: with the numbers of the model, not only for its structure.
     """
-    small = model.tree.n <= facts().sequence_rows
+    free = int(model.structure.quaternion_joints[:, 2].sum())
+    small = model.tree.n - 4 * free <= facts().sequence_rows  # the six rows of a free body count as two
     return model.specialized or (small and _among_first(model if known else model.structure))
 
 

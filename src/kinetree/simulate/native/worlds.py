@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from functools import partial
 from typing import Any, TypeVar
@@ -104,11 +105,19 @@ def _stacked(model: Model, constants: Callable[[Model], tuple]) -> tuple:
     moving = [x for x, k in zip(rows, same, strict=True) if not k]
     count = math.prod(model.batch)
     if count > WORLDS_ONE_BY_ONE and all(jax.tree.leaves(binding_parts(jax.tree.unflatten(form, same)))):
-        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+        with _on_cpu(), jax.enable_x64(True), jax.ensure_compile_time_eval():
             whole = list(map(np.asarray, jax.jit(jax.vmap(one))(moving)))
     else:
         whole = [np.stack(parts) for parts in zip(*(one([x[k] for x in moving]) for k in range(count)), strict=True)]
     return tuple(x[0] if _equal(x) else x.reshape(*model.batch, *x.shape[1:]) for x in whole)
+
+
+def _on_cpu() -> AbstractContextManager[Any]:
+    """A context in which XLA uses the CPU, if JAX has it: it compiles many small operations sooner than for a GPU."""
+    try:
+        return jax.default_device(jax.local_devices(backend="cpu")[0])
+    except RuntimeError:
+        return nullcontext()
 
 
 def _with_numbers(plan: P, model: Model) -> P:
