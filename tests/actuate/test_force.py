@@ -117,6 +117,17 @@ def test_muscles_from_code():
         file.replace(actuators=[kt.Actuator("b", dynamics="muscle")])
 
 
+def test_motors_on_a_free_joint_alone():
+    """A quadrotor. XLA computed single states in the memory of the gears, and overwrote these before it read them."""
+    motor = '<motor joint="f" gear="{}"/>'.format
+    compare(
+        compiled(
+            '<mujoco><worldbody><body><freejoint name="f"/><geom size="0.1"/></body></worldbody><actuator>'
+            f"{motor('1 2 3 4 5 6')}{motor('0 1 5 2 1 0')}</actuator></mujoco>"
+        )
+    )
+
+
 def test_actuators_from_code_are_those_of_a_file():
     """The same mechanism with and without the file's actuators; effort limits bound what they do together."""
     file, _ = ours(

@@ -137,7 +137,9 @@ def transmission(model: Model, q: Any, qd: Any, pressed: Any = None) -> Transmis
     at = columns_of(model)
     gear = jnp.asarray(actuators.gear, q.dtype)
     wide = jnp.pad(gear, ((0, 0), (0, max(0, at.width - GEARS))))[:, : at.width]
-    plain = jnp.where(at.used & at.on_joint[:, None], wide, jnp.zeros((), q.dtype))
+    plain = jnp.where(at.used & at.has_length[:, None], wide, jnp.zeros((), q.dtype))
+    # Zero for the joints that turn: from jax 0.10 to 0.12 XLA takes the memory of `gear` for `moment` if the two are
+    # equal, and writes there before it has read the gears of these joints.
     moment = plain[None]
     length = jnp.where(at.has_length, (plain * q[:, at.q]).sum(-1), jnp.zeros((), q.dtype))
     for number, column, is_free in at.turned:  # few actuators are on balls or free joints
