@@ -117,12 +117,15 @@ def test_a_tendon_bounds_the_sum_of_its_actuators(integrator):
 
 
 def test_inverse_dynamics_knows_the_armature_of_tendons():
-    text = """<mujoco><worldbody><body><joint name="a"/><geom size=".02" pos=".1 .2 0"/>
-      <body pos=".3 0 0"><joint name="b" axis="0 1 0"/><geom size=".02" pos=".1 0 .1"/></body></body></worldbody>
-      <tendon><fixed armature="0.3"><joint joint="a" coef="1"/><joint joint="b" coef="-.7"/></fixed></tendon>
+    text = """<mujoco><worldbody><site name="s" pos="0 .3 .1"/><body><joint name="a"/><geom size=".02" pos=".1 .2 0"/>
+      <body pos=".3 0 0"><joint name="b" axis="0 1 0"/><geom size=".02" pos=".1 0 .1"/><site name="t" pos=".1 0 .1"/>
+      </body></body></worldbody>
+      <tendon><fixed armature="0.3"><joint joint="a" coef="1"/><joint joint="b" coef="-.7"/></fixed>
+        <spatial armature="0.2" range="0 .3" limited="true"><site site="s"/><site site="t"/></spatial></tendon>
       </mujoco>"""
     m = compiled(text)
     model, d = ours(m), mujoco.MjData(m)
+    assert kt.explain(model).constrained_inverse_dynamics.body == "native"
     d.qpos[:], d.qvel[:], d.qacc[:] = (0.3, -0.4), (1.0, 2.0), (3.0, -5.0)
     mujoco.mj_inverse(m, d)
     tau = kt.constrained_inverse_dynamics(model, d.qpos.copy(), d.qvel.copy(), d.qacc.copy())

@@ -1,5 +1,7 @@
 """Contact sensors, against MuJoCo's sensordata."""
 
+import jax
+import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
@@ -81,3 +83,19 @@ def test_contact_sensors_in_code(states):
     ):
         with pytest.raises(kt.ModelError):
             kt.with_sensors(model, [kt.Sensor("contact", "wrong", **wrong)])
+
+
+def test_gradients_of_a_net_force():
+    """One ball lies on the floor, the other leaves it, so its contact has no force. They were NaN."""
+    model = kt.load("""<mujoco><worldbody><geom type="plane" size="2 2 .1"/>
+      <body pos="0 0 .099"><joint type="slide" axis="0 0 1"/><geom size=".1"/></body>
+      <body pos="1 0 .099"><joint type="slide" axis="0 0 1"/><geom size=".1"/></body></worldbody>
+      <sensor><contact name="net" data="found force pos" reduce="netforce"/></sensor></mujoco>""")
+    start = jax.tree.map(jnp.asarray, kt.initial_state(model, qd=np.array([0.0, 5.0])))
+
+    def force(q):
+        return kt.sensors(model, start.replace(q=q))["net"].sum()
+
+    found, h = jax.grad(force)(start.q), 1e-7
+    wanted = (force(start.q.at[0].add(h)) - force(start.q.at[0].add(-h))) / (2 * h)
+    np.testing.assert_allclose(found, [wanted, 0], rtol=1e-4)  # the differences have errors of 3e-5

@@ -62,8 +62,7 @@ def _found(model: Model, goal: Goal) -> Way:
     if goal is Goal.DYNAMICS:
         reason = not_served(model, plan)
     elif goal is Goal.FORCES:
-        heavy = "tendons with armature, whose inertia is a force here" if plan.has.tendon_armature else ""
-        reason = not_known(model, plan) or heavy
+        reason = not_known(model, plan)
     elif not plan.touches:
         return Way(None, "nothing can touch, so lists are empty")
     if reason:

@@ -10,6 +10,7 @@ from kinetree._arrays import there
 from kinetree.collide.shapes import MIN_VALUE
 from kinetree.constrain.carried import Carried, End, ends
 from kinetree.constrain.touch import contact_bodies, shapes_of_points
+from kinetree.dynamics.tendons.wrapping import root
 from kinetree.model import Model, Sensor
 from kinetree.model.attached import in_rows
 from kinetree.model.sensor import CONTACT_DATA, Side
@@ -145,7 +146,7 @@ def _net(own: Felt, matched: Scalar, sign: Scalar, count: Scalar, data: tuple[st
     """One contact in world axes that is equivalent to all, at the middle of their forces."""
     flag = jnp.where(matched, sign, 0.0)
     force, moment = (Vec3(*(jnp.where(matched, c, 0.0) * flag for c in v)) for v in in_world(own))
-    weight = jnp.sqrt(jnp.where(matched, sum(f * f for f in own.force[:3]), 0.0))
+    weight = root(jnp.where(matched, sum(f * f for f in own.force[:3]), 0.0))
     total = jnp.maximum(weight.sum(0), MIN_VALUE)
     middle = Vec3(*((weight * jnp.where(matched, c, 0.0)).sum(0) / total for c in own.position))
     arm = Vec3(*(c - m for c, m in zip(own.position, middle, strict=True)))

@@ -17,7 +17,7 @@ from .fluid import add_fluid_forces
 from .gripping import gripping, with_turns
 from .implicit import copy_rows, left_over, output_rows, solve_change
 from .kinds import Kind, contact, on_joint, pull_constraints, report_contact_forces
-from .linked import frame_parts, length_parts, link_kinds, linked_parts, pulling_parts
+from .linked import frame_parts, length_parts, link_kinds, linked_parts, pulling_parts, resist
 from .looking import near_tests, placed_shapes
 from .memory import NUMBER, ROW, fixed
 from .newton import newton
@@ -307,7 +307,10 @@ def solution_parts(v: ConstraintVariant) -> list[Part | Again]:
             *([loop_changes.give_rows("force", put["held"], -1.0)] if rigid else []),
         ]
     if v.goal is Goal.FORCES:
-        return [*begin, *constraint_parts(f, None, told), *pull_all(every, f), output_solution(f.quaternions)]
+        heavy = resist(f.linking, ("x", False, -1.0))
+        heavy += [copy(Plan.every_row, reads=(ROW.at(0, "resistance"),), adds=(ROW.at(0, "push"),))] if heavy else []
+        pulled = [*constraint_parts(f, None, told), *pull_all(every, f), *heavy]
+        return [*begin, *pulled, output_solution(f.quaternions)]
     forces = [
         *([kinematics.applied(at("f_ext"))] if v.external else []),
         *force_parts(f),
