@@ -10,7 +10,7 @@ from kinetree.dynamics.algorithms.kinematics import KINEMATICS
 from kinetree.dynamics.algorithms.rnea import GRAVITY, RNEA
 from kinetree.dynamics.schedules.lanes import lane_program_of
 from kinetree.lanes.cpu.host import loaded
-from kinetree.lanes.cpu.rest import SIGNATURE, is_fixed, some_lanes_text
+from kinetree.lanes.cpu.rest import SIGNATURE, some_lanes_text
 from kinetree.lanes.target import compiled
 
 MODEL = kt.auto_tree(5, 1.5, skew=0.3)
@@ -81,7 +81,7 @@ def test_lanes_that_do_not_fill_a_block_go_one_by_one_if_that_is_quicker(turns, 
         ]
     )
     code = loaded("rest", text, np.dtype(np.float64), lambda: text)
-    counts = np.array([1000 * is_fixed(loop) for loop in program.loops])  # turns that write zeros do not count
+    counts = np.array([1000 * loop.clears for loop in program.loops])  # turns that write zeros do not count
     counts[np.flatnonzero(counts == 0)[0]] = turns
     widths = np.array([*[0] * (2 * program.n_inputs + program.n_outputs), numbers])
     main = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_void_p)(code.address("main"))

@@ -112,13 +112,6 @@ class Narrowing(NamedTuple):
         return Narrowing(self.source[added], self.target[added], self.ratio[added], self.left), zero
 
 
-def is_zeros(loop: Loop) -> bool:
-    """True if a loop only writes zeros to outputs (`zero_parts`)."""
-    if (*loop.reads, *loop.inputs, *loop.writes, *loop.adds) or loop.constants.num_leaves:
-        return False
-    return not any(loop.step(jax.tree.unflatten(loop.constants, ()), (), ())[2])
-
-
 def narrowing(coupling: Coupling, gives: str, shape: tuple[int, ...]) -> Narrowing:
     """The reduction of an output of this shape."""
     entry = np.arange(int(np.prod(shape))).reshape(shape)
@@ -177,7 +170,7 @@ class CoupledLanes(LaneAlgorithm):
             slots=lambda shape: self.regions(shape)[-1],
         )
         last = (GATHER, *(emit(k, width) for k in self.moved for width in RUNS)) if self.moved else ()
-        self.zero_loops = [k for k, loop in enumerate(program.loops) if loop.outputs and is_zeros(loop)]
+        self.zero_loops = [k for k, loop in enumerate(program.loops) if loop.clears]
         self.cleared = sorted({x.array for k in self.zero_loops for x in program.loops[k].outputs} & {*self.moved})
         clear = (part.loop for k in self.cleared for part in zero_parts(lambda _: np.zeros(0), (k,)))
         loops = (*(w.loop for w in self.loops), *last, *clear)

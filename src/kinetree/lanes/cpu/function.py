@@ -20,7 +20,7 @@ from ..program.program import Program
 from .apart import call_apart
 from .block import BlockWriter
 from .order import TurnList, bits_of_lists, is_ordered, leave_hint, new_list
-from .rest import SIGNATURE, is_fixed
+from .rest import SIGNATURE
 
 
 class LaneFunction(BlockWriter):
@@ -76,9 +76,9 @@ class LaneFunction(BlockWriter):
         over_blocks(to, width, "%lo", "%hi", block, self._verdict)
 
     def _loop(self, k: int, arrays: tuple[str, str, str]) -> None:
-        """All turns of loop k, here or in its own function. Results that depend on no lane are computed once."""
+        """All turns of loop k, here or in its own function. Results that are always zero are written once."""
         to, loop = self.to, self.program.loops[k]
-        once = to.width > 1 and self.program.simple and is_fixed(loop)
+        once = to.width > 1 and self.program.simple and loop.clears
         if once:
             to.branch(to.op("icmp eq i64 %start, %lo"), f"first{k}", f"again{k}")
             to.label(f"first{k}")

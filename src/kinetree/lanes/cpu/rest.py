@@ -7,7 +7,7 @@ of few lanes loses if results have many numbers for few turns, such as matrices 
 
 from .. import tuning
 from ..llvm.text import Text
-from ..program.program import Loop, Program
+from ..program.program import Program
 from .order import is_ordered
 
 SIGNATURE = (
@@ -15,12 +15,6 @@ SIGNATURE = (
     "ptr noalias readonly %turns, ptr noalias readonly %widths, i64 %reach, i64 %lo, i64 %hi, ptr noalias %scratch"
 )
 GIVEN = "ptr %ins, ptr %outs, ptr %consts, ptr %tabs, ptr %turns, ptr %widths, i64 %reach"  # what all parts share
-
-
-def is_fixed(loop: Loop) -> bool:
-    """True if all results of a loop are the same in every lane, and none goes to a slot."""
-    taken = (*loop.inputs, *loop.reads, *loop.writes, *loop.adds)
-    return not taken and loop.constants.num_leaves == 0 and loop.when is None
 
 
 def some_lanes_text(program: Program, width: int) -> str:
@@ -48,7 +42,7 @@ def _block_is_quicker(to: Text, program: Program, width: int, lanes: str) -> str
     """Whether a block takes less time than a number of single lanes. Time is counted in numbers of a result."""
     arrays, turns, numbers = program.n_inputs + program.n_outputs, "0", "0"
     for k, loop in enumerate(program.loops):
-        if not is_fixed(loop):
+        if not loop.clears:
             turns = to.op(f"add i64 {turns}, {to.load('i64', '%turns', k, 'i64')}")
     for k in range(program.n_outputs):
         numbers = to.op(f"add i64 {numbers}, {to.load('i64', '%widths', arrays + program.n_inputs + k, 'i64')}")

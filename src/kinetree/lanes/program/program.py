@@ -143,6 +143,14 @@ class Loop:
         return (*self.reads, *self.writes, *self.adds, *self.inputs, *self.outputs)
 
     @property
+    def clears(self) -> bool:
+        """True if it only writes zeros to outputs, the same in every lane."""
+        taken = (*self.reads, *self.writes, *self.adds, *self.inputs)
+        if taken or not self.outputs or self.constants.num_leaves or self.when is not None:
+            return False
+        return not any(self.step(jax.tree.unflatten(self.constants, ()), (), ())[2])
+
+    @property
     def every_place(self) -> tuple[Slots | Lane, ...]:
         """The same, and the condition."""
         return self.places if self.when is None else (*self.places, self.when)
