@@ -26,6 +26,11 @@ def jvp_of_moving(function: Callable[..., Any], primals: tuple, tangents: tuple)
     return jax.jvp(of_moving, tuple(x for x, _ in chosen), tuple(t for _, t in chosen))
 
 
+def still(x: Any) -> SymbolicZero:
+    """The tangent of a number that does not move."""
+    return SymbolicZero(jax.typeof(x).to_tangent_aval())
+
+
 def _still(tangent: Any) -> bool:
     return isinstance(tangent, SymbolicZero)
 

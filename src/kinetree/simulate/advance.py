@@ -15,7 +15,7 @@ from kinetree._types import AnyArray, Array, Float, Number
 from kinetree._unknown import require_word
 from kinetree._varying import while_loop
 from kinetree.constrain.constrained import known_if_huge
-from kinetree.constrain.moving import jvp_of_moving
+from kinetree.constrain.moving import jvp_of_moving, still
 from kinetree.dynamics.positive import require_solution
 from kinetree.dynamics.schedules.choose import note
 from kinetree.dynamics.schedules.whole import use_operands
@@ -117,6 +117,9 @@ def _native_derivative(name: str, steps: int, primals: Any, tangents: Any) -> An
     Numbers of the model move the constants of the native program, which are functions of them.
     """
     stepper, model, state, drive = primals
+    if model is not None and stepper.may_have_slopes(model):  # worlds that differ, whose numbers do not move
+        stepper = stepper.with_slopes(model, drive.h)
+        tangents = jax.tree.map(still, stepper), *tangents[1:]
     if not stepper.differentiable:
         return jvp_of_moving(partial(_traced, name, steps), primals[1:], tangents[1:])
     given, moved = (stepper, state, drive), (tangents[0], *tangents[2:])

@@ -195,7 +195,7 @@ def pair_table(kinds: tuple[str, str], moving: int) -> Callable[[Plan], np.ndarr
         numbers = np.array([plan.points_of_pair[k] for k in pairs], np.int64)
         points, acts = plan.point(numbers), plan.acts(numbers)
         if moving != BOTH:
-            rows = plan.row_of_pair(pairs)
+            rows = plan.rows_of_pair(pairs)
             return table(plan.row(rows), plan.base(plan.tree_of_row[rows]), *points.T, *acts.T)
         sides = [plan.rows_of_pair(pairs, k) for k in (0, 1)]
         dims = plan.pair_facts.condim[np.array(pairs)]
@@ -296,7 +296,7 @@ def point_table(dim: int) -> Callable[[Plan], np.ndarray]:
 
     def turns(plan: Plan) -> np.ndarray:
         numbers, pairs = plan.points_of(dim)
-        return table(plan.row(plan.row_of_pair(pairs)), plan.point(numbers), plan.acts(numbers))
+        return table(plan.row(plan.rows_of_pair(pairs)), plan.point(numbers), plan.acts(numbers))
 
     return turns
 
@@ -339,7 +339,7 @@ def report_points(array: int, coupled: bool) -> Part:
 
     def turns(plan: Plan) -> np.ndarray:
         numbers, pairs = chosen(plan)
-        rows = plan.row_of_pair(pairs)
+        rows = plan.rows_of_pair(pairs)
         return table(plan.base(plan.tree_of_row[rows]), plan.point(numbers), POINT_REPORT * numbers, plan.acts(numbers))
 
     def chosen(plan: Plan) -> tuple[np.ndarray, np.ndarray]:

@@ -185,7 +185,7 @@ def contact(dim: int, elliptic: bool) -> Kind:
 
     def turns(plan: Plan) -> np.ndarray:
         _, pairs = plan.points_of(dim)
-        return np.concatenate([point_table(dim)(plan), table(plan.held[plan.row_of_pair(pairs)])], 1)
+        return np.concatenate([point_table(dim)(plan), table(plan.held[plan.rows_of_pair(pairs)])], 1)
 
     return Kind(
         constants=jax.tree.structure(Friction((0.0,) * (dim - 1), 0.0, 0.0)),

@@ -60,14 +60,18 @@ class Plan:
         self.nq = int(self.structure.q_start[-1])
         self.n = self.structure.tree.n
         self.parent = np.asarray(self.structure.tree.parent, np.int64)
-        equal = equalities_of(model)
-        self.strings = Strings(
-            self.structure, self.has, self.world, equal, self._wiring, implicit, self.braking, self.followers
-        )
+        equal, known = equalities_of(model), (self.structure, self.has, self.world)
+        self.strings = Strings(*known, equal, self._wiring, implicit, self.braking, self.followers)
         self.frames = Frames(model, equal)
         self.rigid = RigidLoops(model)
         self._trees()
         self._blocks()
+
+    def with_numbers_of(self, model: Model) -> Self:
+        """The plan with the numbers of another model, which has the same features."""
+        kept, own = copy(self), model.uncoupled
+        kept.world, kept.actuators = own.world or World(), self.actuators and own.actuators
+        return kept
 
     def forgetful(self) -> Self:
         """The plan without traced numbers, for programs that live longer than the trace."""
@@ -195,7 +199,7 @@ class Plan:
             for row in rows:
                 seen[row].append(name)
         static = [k for k, p in enumerate(self.pairs) if p.moving != BOTH]
-        for k, row in zip(static, self.row_of_pair(static) if static else (), strict=True):
+        for k, row in zip(static, self.rows_of_pair(static) if static else (), strict=True):
             seen[row].append((self.kinds(self.pairs[k]), self.pairs[k].condim))
         return mirrored(self.parent, [tuple(sorted(map(str, own))) for own in seen])
 
@@ -380,12 +384,7 @@ class Plan:
         numbers = [self.points_of_pair[k] for k in own]
         return np.concatenate(numbers), np.repeat(own, [len(x) for x in numbers])
 
-    def row_of_pair(self, numbers: Any) -> np.ndarray:
-        """The rows that carry the moving shapes of pairs."""
-        assert self.world.scene is not None
-        return self.rows_of_pair(numbers, 0)
-
-    def rows_of_pair(self, numbers: Any, which: int) -> np.ndarray:
+    def rows_of_pair(self, numbers: Any, which: int = 0) -> np.ndarray:
         """The rows that carry the first (0) or second (1) shapes of pairs; the moving shape's row if only one moves."""
         first, second, moving, _ = (x[np.asarray(numbers, np.int64)] for x in self.pair_facts)
         shape = np.where(np.where(moving == BOTH, which, moving) == 0, first, second)

@@ -1,6 +1,6 @@
 """The program of a step bound to a model: its tables and constants, and which form of it runs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from jax.core import Tracer
 from kinetree._arrays import flattened
 from kinetree.constrain.native.binding import constants_of, tables_of, written_for
 from kinetree.constrain.native.loop_changes import rows_width
+from kinetree.constrain.traced import not_bound
 from kinetree.dynamics.schedules.choose import may_write_out
 from kinetree.lanes import Program, run, run_slope, written_out, xla
 from kinetree.lanes.kept.once import OncePerOwner
@@ -106,6 +107,15 @@ class Stepper:
     def differentiable(self) -> bool:
         """True if derivatives of a step are native, too."""
         return bool(self.smooth)
+
+    def may_have_slopes(self, model: Model) -> bool:
+        """True if it was made without the programs of derivatives, and they can be made for a traced model."""
+        return not self.smooth and has_slopes(self.variant) and not not_bound(model)
+
+    def with_slopes(self, model: Model, h: Any) -> "Stepper":
+        """It, with the constants of derivatives."""
+        plan = self.plan.with_numbers_of(model)
+        return replace(self, smooth=slopes_of(self.variant, model, plan, self.constants[0].dtype, h))
 
     def told(self, state: State, ctrl: Any, f_ext: Any) -> tuple[State, Told]:
         """The state after one step, and what else its derivatives need."""

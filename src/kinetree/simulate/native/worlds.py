@@ -3,22 +3,21 @@
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from copy import copy
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import numpy as np
 from jax.core import Tracer
 
 from kinetree.constrain.choose import DTYPES, way_of
-from kinetree.constrain.native import Plan, Solver, solver_of
+from kinetree.constrain.native import Solver, solver_of
 from kinetree.constrain.native.binding import constants_of, written_for
 from kinetree.constrain.native.features import other_solimp
 from kinetree.constrain.native.programs import program_of as program_of_solver
 from kinetree.constrain.traced import binding_parts
 from kinetree.lanes.kept.once import OncePerOwner
-from kinetree.model import Model, World
+from kinetree.model import Model
 from kinetree.model.arguments import is_traced
 
 from .choose import BOUND, BoundPrograms, bound_to, way_of_step
@@ -26,8 +25,6 @@ from .step import program_of, variant_of
 from .stepper import Stepper, sizes_of
 
 MAX_HULL_NUMBERS = 10**7  # numbers of the meshes of all worlds; each world has a copy until programs run
-
-P = TypeVar("P", bound=Plan)
 
 WORLDS_ONE_BY_ONE = 64  # models whose constants NumPy makes one by one, in 10 ms each; XLA compiles for seconds
 CONSTANT_AXES = 2  # of the constants of a loop: turns, and numbers of a turn
@@ -61,7 +58,7 @@ def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external:
             native = program_of(variant)
 
             def whole(own: Model) -> tuple:
-                return constants_of(native, own, _with_numbers(plan, own), dtype, step)
+                return constants_of(native, own, plan.with_numbers_of(own), dtype, step)
 
             constants = _stacked(model, whole)
             own = written_for(native, typical, plan, sizes_of(variant, plan), (None, *_shared(constants)[1:]))
@@ -72,7 +69,7 @@ def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external:
         solver = solver_of(typical, solves, dtype, step, external=external, warm=True)
 
         def parts(own: Model) -> tuple:
-            return constants_of(program_of_solver(solver.variant), own, _with_numbers(solves, own), dtype, step)
+            return constants_of(program_of_solver(solver.variant), own, solves.with_numbers_of(own), dtype, step)
 
         return BoundPrograms(None, Solver(_stacked(model, parts), solver.variant, solves))
 
@@ -118,14 +115,6 @@ def _on_cpu() -> AbstractContextManager[Any]:
         return jax.default_device(jax.local_devices(backend="cpu")[0])
     except RuntimeError:
         return nullcontext()
-
-
-def _with_numbers(plan: P, model: Model) -> P:
-    """A plan with the numbers of another model, which has the same features."""
-    kept, model = copy(plan), model.uncoupled
-    kept.world = model.world or World()
-    kept.actuators = None if plan.actuators is None else model.actuators
-    return kept
 
 
 def _equal(x: np.ndarray) -> np.bool:
