@@ -227,3 +227,14 @@ def test_tendons_that_do_nothing_cost_nothing():
     model = ours(m).without_actuators
     assert "native" in str(kt.explain(model).constrained_dynamics)
     assert "native" in str(kt.explain(model).advance)
+
+
+def test_the_slope_of_a_spring_at_its_length_at_rest():
+    """Most springs start there. The slope was zero, as a force of zero was left out; by XLA it was three quarters."""
+    model = kt.load("""<mujoco><option gravity="0 0 0"/><worldbody><body><joint name="a" type="slide"/>
+      <geom size=".1" mass="2"/></body></worldbody>
+      <tendon><fixed stiffness="8"><joint joint="a" coef="0.5"/></fixed></tendon></mujoco>""")
+    zero = jnp.zeros(1)
+    np.testing.assert_allclose(jax.jacrev(lambda q: kt.constrained_dynamics(model, q, zero).qdd)(zero), [[-1.0]])
+    slope = jax.jacrev(lambda q: kt.constrained_inverse_dynamics(model, q, zero, zero))(zero)
+    np.testing.assert_allclose(slope, [[2.0]])

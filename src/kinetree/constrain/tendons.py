@@ -147,6 +147,14 @@ def branches(tree: Tree, at: Paths, which: np.ndarray) -> tuple[np.ndarray, np.n
     return np.array(numbers, np.int64), np.array(masks, float).reshape(len(numbers), at.dof.shape[1])
 
 
+def stretch_outside(length: Scalar, low: Scalar, high: Scalar) -> Scalar:
+    """How much longer a spring is than its longest length at rest, or shorter than the shortest one.
+
+    Where both are its length now, as at the start of most springs, the slope is 1: that of two halves.
+    """
+    return jnp.maximum(length - high, 0.0) + jnp.minimum(length - low, 0.0)
+
+
 def tendon_force(model: Model, has: Present, q: Any, qd: Any) -> Any:
     """Joint forces of springs, dampers and the velocity terms of armature, (batch, nv)."""
     force, moment = passive_pull(model, has, q, qd)
@@ -159,7 +167,7 @@ def passive_pull(model: Model, has: Present, q: Any, qd: Any) -> tuple[Any, Any]
     assert tendons is not None
     length, moment = stretched(model, q)
     pull = jax.tree.map(lambda x: jnp.asarray(x, q.dtype)[..., None], tendons.pull)
-    stretch = length - jnp.clip(length, pull.slack[:, 0], pull.slack[:, 1])
+    stretch = stretch_outside(length, pull.slack[:, 0], pull.slack[:, 1])
     force = -pull.stiffness * stretch - pull.damping * velocities(at, moment, qd)
     spatial = {s.tendon for s in tendons.routes.spans}
     if spatial & set(has.tendon_armature):

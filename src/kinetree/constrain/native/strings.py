@@ -16,6 +16,7 @@ from kinetree.lanes import Loop
 from kinetree.model import Model
 
 from ..cones import Response, dry, hold, one_sided
+from ..tendons import stretch_outside
 from ..weights import inverse_weights
 from .joints import BOUND, LOSS, Loss, SoftLimit, softened, softness
 from .kinds import Kind, of_one_number
@@ -29,13 +30,16 @@ from .string_plan import STRING
 
 
 def push_joints(to: str, which: str) -> Part:
-    """Put the pushes of strings on their joints: of "linked" strings, of "tendons", or of those that "motors" pull."""
+    """Put the pushes of strings on their joints: of "linked" strings, of "tendons", or of those that "motors" pull.
+
+    A push that is zero is put there, too, for the sake of its slope: most springs begin at rest.
+    """
 
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         return (), (reads[0] * reads[1],), ()
 
     push = STRING.at(0, "push")
-    loop = Loop(step, 3, NOTHING, reads=(number(1), push), adds=(ROW.at(2, to),), when=push)
+    loop = Loop(step, 3, NOTHING, reads=(number(1), push), adds=(ROW.at(2, to),))
     return Part(loop, lambda plan: plan.strings.entries(plan.row, _which(plan, which)))
 
 
@@ -51,7 +55,7 @@ def springs_and_dampers() -> list[Part]:
     def step(known: tuple, _: tuple, reads: tuple) -> tuple:
         stiffness, damping, armature, low, high = known
         length, velocity, bend = reads
-        stretch = length - jnp.minimum(jnp.maximum(length, low), high)
+        stretch = stretch_outside(length, low, high)
         return (-stiffness * stretch - damping * velocity - armature * bend,), (), ()
 
     reads = (STRING.at(0, "length"), STRING.at(0, "velocity"), STRING.at(0, "bend"))
