@@ -4,7 +4,11 @@ The text that XLA compiles is read. A function that is new in `kinetree` must be
 has no batch.
 """
 
+import jax
+import numpy as np
 import pytest
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
 import kinetree as kt
 from tests.devices import on_devices
@@ -127,8 +131,6 @@ tau, q, qd = np.random.default_rng(0).uniform(-1, 1, (3, 4, 3))
 
 def total(shared, q, qd):
     mass, qdd, dt = shared
-    if jax.__version_info__ >= (0, 11):  # XLA ends with a segmentation fault there: docs/limits.md
-        dt = jax.lax.stop_gradient(dt)
     forces = kt.inverse_dynamics(kt.scaled(arm, mass=mass), q, qd, qdd)
     return (forces**2).sum() + (kt.step(arm, q, qd, dt)[1] ** 2).sum()
 
@@ -153,3 +155,37 @@ def test_what_shards_have_in_common_owes_the_sum_over_them():
     """JAX adds up the gradients of an array that is the same in all shards, if it knows that results are not."""
     found = on_devices(SHARDS, devices=2)
     assert all(found.values()), found
+
+
+def _of_no_numbers(jaxpr):
+    """The arrays without numbers that come into shards from outside."""
+    found = []
+    for equation in jaxpr.eqns:
+        inner = [getattr(x, "jaxpr", x) for x in equation.params.values()]
+        if equation.primitive.name == "shard_map":
+            found += [v.aval for x in inner if hasattr(x, "invars") for v in x.invars if not v.aval.size]
+        else:
+            found += [v for x in inner if hasattr(x, "eqns") for v in _of_no_numbers(x)]
+    return found
+
+
+def test_no_array_without_numbers_comes_into_shards():
+    """XLA of jax 0.11 ends with a segmentation fault there. Models have such arrays, and so have tables of programs."""
+    robot = kt.load("""<mujoco><worldbody><geom type="plane" size="0 0 1"/><body pos="0 0 0.3">
+      <joint type="slide" axis="0 0 1"/><joint name="h" range="-1 1" limited="true"/>
+      <geom type="sphere" size="0.1" pos="0.1 0 0"/><site name="s"/></body></worldbody>
+      <tendon><fixed><joint joint="h" coef="2"/></fixed></tendon><actuator><position joint="h" kp="3"/></actuator>
+      <sensor><jointpos joint="h"/><gyro site="s"/></sensor></mujoco>""")
+    q, qd = kt.random_state(robot, 0, batch=(2,))
+    calls = {
+        "dt": jax.grad(lambda q, qd: kt.step(robot, q, qd, 0.01 + 0 * q.sum())[0].sum()),
+        "RK4": lambda q, qd: kt.step(robot, q, qd, 0.01, integrator="RK4"),
+        "sensors": lambda q, qd: kt.sensors(robot, kt.initial_state(robot, q, qd)),
+        "slopes": jax.grad(lambda q, qd: kt.constrained_dynamics(robot, q, qd).qdd.sum()),
+        "rollout": lambda q, qd: kt.rollout(robot, kt.initial_state(robot, q, qd), steps=2)[0].q,
+        "tendons": lambda q, qd: (kt.tendon_length(robot, q), kt.tendon_jacobian(robot, q)),
+    }
+    mesh = Mesh(np.array(jax.devices()[:1]), ("worlds",))
+    for name, call in calls.items():
+        shards = jax.shard_map(call, mesh=mesh, in_specs=P("worlds"), out_specs=P("worlds"))
+        assert not _of_no_numbers(jax.make_jaxpr(shards)(q, qd).jaxpr), name

@@ -5,11 +5,13 @@ make their operands differ over the same axes first, and say that their results 
 JAX want a state whose type does not change. Those here start from a state that differs as much as it will in the end.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import ShapedArray, Tracer
 from jax.extend.core import Primitive
 from jax.sharding import PartitionSpec
@@ -47,9 +49,9 @@ class SharedPrimitive(Primitive):
     """A primitive whose results differ over all axes over which an operand does, and owe each operand the sum."""
 
     def bind(self, *arrays: Any, **params: Any) -> Any:
-        """As JAX's. Known numbers stay as they are: nothing is owed to them."""
+        """As JAX's. Nothing is owed to known numbers."""
         if _in_shards():
-            arrays = tuple(varying_as(x, arrays) if _moves(x) else x for x in arrays)
+            arrays = tuple(varying_as(x, arrays) if _moves(x) else made_here(x) for x in arrays)
         return super().bind(*arrays, **params)
 
     def def_abstract_eval(self, rule: Callable[..., list]) -> Callable[..., list]:
@@ -71,6 +73,39 @@ def _like(kind: ShapedArray, other: ShapedArray) -> ShapedArray:
     """The type of an array that differs over the axes of another."""
     sharding = other.sharding.update(spec=PartitionSpec(*(None,) * len(kind.shape)))
     return other.update(kind.shape, kind.dtype, False, sharding=sharding)
+
+
+def made_here(x: Any) -> Any:
+    """In shards, a known array without numbers is made in the program; all else stays as it is.
+
+    XLA of jax 0.11 ends with a segmentation fault where arrays without numbers come into `jax.shard_map` from outside.
+    """
+    empty = isinstance(x, np.ndarray | jax.Array) and not isinstance(x, Tracer) and not x.size
+    return jnp.zeros(x.shape, x.dtype) if empty and _in_shards() else x
+
+
+def array(x: Any, dtype: Any = None) -> Any:
+    """As `jax.numpy.asarray`."""
+    return jnp.asarray(made_here(x), dtype)
+
+
+def _all_made_here(arguments: tuple, kept: Sequence[int] = ()) -> tuple:
+    if not _in_shards():
+        return arguments
+    return tuple(x if k in kept else jax.tree.map(made_here, x) for k, x in enumerate(arguments))
+
+
+class custom_jvp(jax.custom_jvp):
+    """As `jax.custom_jvp`."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return super().__call__(*_all_made_here(arguments, self.nondiff_argnums), **named)
+
+
+def jit(function: Callable, static_argnums: tuple = (), **options: Any) -> Callable:
+    """As `jax.jit`, for functions of models: these have arrays without numbers."""
+    compiled = jax.jit(function, static_argnums=static_argnums, **options)
+    return wraps(function)(lambda *arguments, **named: compiled(*_all_made_here(arguments, static_argnums), **named))
 
 
 def _settled(step: Callable, state: Any) -> Any:

@@ -6,12 +6,12 @@ over the actuators of a joint.
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from kinetree._arrays import there
 from kinetree._types import Array, Float
+from kinetree._varying import jit
 from kinetree.model import Actuators, Model
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.required import require_model
@@ -36,7 +36,7 @@ class Actuation(NamedTuple):
     own: Any  # (batch, n), each actuator's force
 
 
-@jax.jit
+@jit
 def actuation(
     model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any, pressed: Any = None, carried: Any = 0.0
 ) -> Actuation:
@@ -168,7 +168,7 @@ def activation_rate(model: Model, ctrl: Float[Array, "... nu"], act: Float[Array
     return evaluate_for(model, compute, ctrl=ctrl, act=act)
 
 
-@jax.jit
+@jit
 def _clamped_rates(actuators: Actuators, ctrl: Any, act: Any) -> Any:
     """Rates from controls that are kept within their ranges."""
     lower, upper = jnp.asarray(actuators.ctrl_range, act.dtype).T

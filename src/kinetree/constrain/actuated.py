@@ -13,6 +13,7 @@ import numpy as np
 
 from kinetree._arrays import library
 from kinetree._types import Array, Float
+from kinetree._varying import jit
 from kinetree.actuate import Actuation, actuation
 from kinetree.dynamics import gravity_force, inverse_dynamics
 from kinetree.model import Model, coupled
@@ -55,7 +56,7 @@ def _moments(model: Model, q: Any, bodies: list[int]) -> Any:
     return jnp.stack([pressed((both == body).any(1)) for body in bodies], 1)
 
 
-@jax.jit
+@jit
 def actuated(model: Model, q: Any, qd: Any, ctrl: Any, act: Any, h: Any) -> Actuation:
     """Forces and rates of a model with actuators and without coupling; `h` is for forces that look a step ahead."""
     bodies = sticking(model)

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from kinetree._arrays import dtype_of, library
 from kinetree._types import AnyArray, Bool, Float, Int
+from kinetree._varying import jit
 from kinetree.dynamics import inverse_dynamics
 from kinetree.dynamics.inverse_dynamics import zero_rates
 from kinetree.dynamics.loops.rows import wrenches
@@ -191,10 +191,10 @@ def held_force(model: Model, has: Present, q: Any, qd: Any, qdd: Any, f_ext: Any
     return tau - weight_carried(model, q, carried)
 
 
-_of_tendons = jax.jit(lambda has, model, q, qd: tendon_force(model, has, q, qd), static_argnums=0)
+_of_tendons = jit(lambda has, model, q, qd: tendon_force(model, has, q, qd), static_argnums=(0,))
 
 
-@partial(jax.jit, static_argnums=0, static_argnames="coupling")
+@partial(jit, static_argnums=(0,), static_argnames="coupling")
 @two_lanes
 def solve_constraints(
     has: Present,

@@ -3,9 +3,8 @@
 from functools import partial
 from typing import Any
 
-import jax
-
 from kinetree._types import Array, Float
+from kinetree._varying import jit
 from kinetree.dynamics.schedules.arranged import by_position
 from kinetree.dynamics.schedules.choose import note
 from kinetree.model import Model, coupled
@@ -76,7 +75,7 @@ def _moved(solver: Solver, motions: Any, reached: Any, q: Any, qd: Any, tau: Any
     return -solver.at_solution(q, qd, -tau, motions=motions, solution=qdd).total
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=(0,))
 @two_lanes
 def _forces(has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any, qdd: Any, least: Any) -> Any:
     """Jᵀ force of the constraints at given accelerations, (batch, nv)."""

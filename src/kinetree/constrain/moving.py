@@ -9,6 +9,8 @@ from typing import Any
 import jax
 from jax.custom_derivatives import SymbolicZero
 
+from kinetree._varying import custom_jvp
+
 
 def jvp_of_moving(function: Callable[..., Any], primals: tuple, tangents: tuple) -> tuple[Any, Any]:
     """`jax.jvp`, where some tangents may be symbolic zeros."""
@@ -35,7 +37,7 @@ def _still(tangent: Any) -> bool:
     return isinstance(tangent, SymbolicZero)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
+@partial(custom_jvp, nondiff_argnums=(0, 1, 2))
 def natively(run: Callable, reference: Callable, smooth: Callable | None, solver: Any, q: Any, *given: Any) -> Any:
     """`run(solver, q, *given)`, native code, with derivatives.
 

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
-from kinetree._varying import while_loop
+from kinetree._varying import custom_jvp, while_loop
 from kinetree.dynamics.schedules.whole import Recursions
 from kinetree.model import Coupling
 from kinetree.spatial import Force, Motion, Scalar
@@ -182,7 +182,7 @@ def _search(groups: list[Group], w: Any, dw: Any, start: Scalar, m1: Scalar, m2:
     return while_loop(unfinished, improve, first)[0]
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+@partial(custom_jvp, nondiff_argnums=(0, 1))
 def minimise(coupling: Coupling | None, most: int, tree: FreeTree, groups: list[Group], x: Scalar, w: Any) -> Solution:
     """The minimum, from a first guess x with its residuals w. Lanes that are done keep their x while others go on."""
 

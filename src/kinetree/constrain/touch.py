@@ -4,12 +4,12 @@ from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from kinetree._arrays import library, there
 from kinetree._types import AnyArray, Bool, Float, Int
+from kinetree._varying import jit
 from kinetree.collide import collider
 from kinetree.dynamics.schedules.arranged import arranged
 from kinetree.dynamics.schedules.choose import note
@@ -71,7 +71,7 @@ def _moved(solver: Solver, motions: Any, reached: Touch, q: Any) -> Touch:
     return *reported_points(solver.at_solution(q, motions=motions).points)[:3], None
 
 
-@jax.jit
+@jit
 @two_lanes
 def _by_xla(model: Model, q: Any) -> Touch:
     if not may_touch(model):

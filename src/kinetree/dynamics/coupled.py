@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from kinetree._arrays import flattened
-from kinetree._varying import varying_alike
+from kinetree._varying import custom_jvp, varying_alike
 from kinetree.lanes.target import facts
 from kinetree.model import Model
 from kinetree.model.arguments import evaluate, evaluate_for
@@ -70,7 +70,7 @@ def _in_lanes(program: LaneAlgorithm, model: Model, q: Any, qd: Any, tau: Any, f
 
     if not any(isinstance(x, jax.Array) for x in state):
         return solve(*state)
-    function = jax.custom_jvp(solve)
+    function = custom_jvp(solve)
 
     @function.defjvp
     def rule(state: tuple, moved: tuple) -> tuple:

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
 from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
 from jax.interpreters import ad
 
-from kinetree._varying import varying_as
+from kinetree._varying import array, custom_jvp, varying_as
 
 from .primitive import RUN
 from .program.bound import Bound
@@ -40,7 +39,7 @@ class BoundProgram(NamedTuple):
 
     def given(self, dtype: Any) -> tuple:
         """Tables and constants."""
-        return *map(jnp.asarray, self.tables), *(jnp.asarray(c, dtype) for c in self.constants)
+        return *map(array, self.tables), *(array(c, dtype) for c in self.constants)
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ def _derivative(primitive: Primitive, _: Any, primals: Any, tangents: Any, param
 LINEAR = linear_primitive("lanes_linear", _run, _shapes, lambda call: call.still, _transpose, _derivative)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
+@partial(custom_jvp, nondiff_argnums=(0,))
 def _still(call: _Call, fixed: tuple, linear: tuple) -> list:
     still = [jnp.zeros((len(linear[0]), width), linear[0].dtype) for width in call.forward.widths]
     return varying_as(still, (fixed, linear))

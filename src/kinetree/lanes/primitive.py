@@ -23,7 +23,7 @@ from jax.interpreters import ad, batching, mlir
 from jax.sharding import PartitionSpec
 
 from kinetree._arrays import flattened
-from kinetree._varying import SharedPrimitive, varying_as
+from kinetree._varying import SharedPrimitive, array, custom_jvp, varying_as
 
 from .partition import knows_devices, over_devices
 from .program import xla
@@ -230,7 +230,7 @@ def run(
     return tuple(RUN.bind(*tables, *constants, *inputs, bound=bound))
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
+@partial(custom_jvp, nondiff_argnums=(0,))
 def _still(bound: Bound, arguments: tuple) -> list:
     inputs = bound.split(arguments)[2]
     return varying_as([jnp.zeros((inputs[0].shape[0], w), inputs[0].dtype) for w in bound.widths], arguments)
@@ -251,5 +251,5 @@ def _moved(bound: Bound, primals: Any, tangents: Any) -> tuple:
 def run_slope(program: Program, slots: int, widths: tuple, tables: tuple, constants: tuple, inputs: tuple) -> tuple:
     """What has the derivatives of `run`, and is zero: for values that are known already. Nothing else is computed."""
     inputs = tuple(map(jnp.asarray, inputs))
-    given = *map(jnp.asarray, tables), *(jnp.asarray(c, inputs[0].dtype) for c in constants), *inputs
+    given = *map(array, tables), *(array(c, inputs[0].dtype) for c in constants), *inputs
     return tuple(_still(Bound(program, slots, tuple(widths)), given))

@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree._arrays import any_rank, as_array, in_bits_of, require_real
-from kinetree._varying import varying_alike
+from kinetree._varying import made_here, varying_alike
 
 from .fork import require_xla, without_xla, xla_is_lost
 from .memory import require_memory
@@ -122,6 +122,7 @@ def evaluate(function: Callable[..., Any], **given: Given) -> Any:
             if name not in values:
                 return None
             v, shape = values[name]
+            v = v if from_numpy else made_here(v)
             whole = batch + shape
             # on JAX arrays each of these costs about 20 µs, even if it changes nothing
             if not _is_jax(v) or v.dtype != dtype or v.shape != whole or v.weak_type:

@@ -3,9 +3,9 @@
 from functools import partial
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 
+from kinetree._varying import jit
 from kinetree.constrain import constrained_dynamics
 from kinetree.constrain.actuated import driving_force
 from kinetree.constrain.choose import solver_for
@@ -83,6 +83,6 @@ def with_pulls(model: Model, now: Acting, q: Any, qd: Any, own: Any) -> Acting:
     return now._replace(pull=pulls(present(model), model, inverse_weights(model), *given))
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=(0,))
 def _pushed(has: Present, model: Model, weights: Any, q: Any, qd: Any, qdd: Any, least: Any) -> Any:
     return pushes(layout(model.tree, SCHEDULE), model, has, weights, q, qd, qdd, least)

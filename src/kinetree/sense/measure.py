@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree._arrays import there
+from kinetree._varying import jit
 from kinetree.constrain.carried import Carried, End, ends
 from kinetree.constrain.constrained import SCHEDULE
 from kinetree.dynamics.frames import row_rates
@@ -248,7 +249,7 @@ PUSHED = {*INTERACTIONS, "touch", "contact"}
 NEVER_CUT = {"framequat", "framexaxis", "frameyaxis", "framezaxis", "ballquat", "contact"}
 
 
-@jax.jit
+@jit
 def measured(model: Model, q: Any, qd: Any, acting: Acting, driven: Driven | None, time: Any) -> dict[str, Any]:
     """For each sensor (batch, k)."""
     laid = layout(model.tree, SCHEDULE)

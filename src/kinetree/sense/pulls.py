@@ -7,11 +7,11 @@ versions leave tendons out of what force and torque sensors feel.
 from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from kinetree._arrays import there
+from kinetree._varying import jit
 from kinetree.constrain.constrained import SCHEDULE
 from kinetree.constrain.drift import velocity_drift
 from kinetree.constrain.groups import Terms
@@ -43,7 +43,7 @@ def line_bodies(model: Model) -> tuple[np.ndarray, np.ndarray]:
     return ends[lines.first], ends[lines.second]
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jit, static_argnums=(0,))
 def pulls(
     has: Present, model: Model, weights: InverseWeights, q: Any, qd: Any, qdd: Any, driven: Any, least: Any
 ) -> PointPush:

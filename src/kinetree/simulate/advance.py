@@ -13,7 +13,7 @@ from jax.ad_checkpoint import checkpoint_name
 from kinetree._arrays import dtype_of
 from kinetree._types import AnyArray, Array, Float, Number
 from kinetree._unknown import require_word
-from kinetree._varying import while_loop
+from kinetree._varying import array, custom_jvp, while_loop
 from kinetree.constrain.constrained import known_if_huge
 from kinetree.constrain.moving import jvp_of_moving, still
 from kinetree.dynamics.positive import require_solution
@@ -82,7 +82,7 @@ def _taken(take: Step, model: Model, state: State, drive: Drive) -> State:
 _plain = partial(jax.jit, static_argnums=0)(_looped)  # compiled once for any number of steps
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+@partial(custom_jvp, nondiff_argnums=(0, 1))
 def _traced(name: str, steps: int, model: Model, state: State, drive: Drive) -> State:
     """Steps inside `jit`, and for derivatives, which need to know how many steps there are.
 
@@ -104,7 +104,7 @@ def _derivative(name: str, steps: int, primals: Any, tangents: Any) -> Any:
     return jvp_of_moving(scanned, primals, tangents)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+@partial(custom_jvp, nondiff_argnums=(0, 1))
 def _native(name: str, steps: int, stepper: Stepper, model: Model, state: State, drive: Drive) -> State:
     """Steps by native code."""
     return stepper(state, drive.ctrl, drive.f_ext, steps)
@@ -143,7 +143,7 @@ def _native_derivative(name: str, steps: int, primals: Any, tangents: Any) -> An
     return after, jvp_of_moving(smooth, given, moved)[1]
 
 
-@jax.custom_jvp
+@custom_jvp
 def _told(stepper: Stepper, state: State, drive: Drive) -> tuple[State, Any]:
     return stepper.told(state, drive.ctrl, drive.f_ext)
 
@@ -224,7 +224,7 @@ def advance(
         full = full if known is None else None
         if not traced:
             return _plain(name, full, now, drive, np.int32(substeps))
-        now, drive = jax.tree.map(jnp.asarray, (now, drive))
+        now, drive = jax.tree.map(array, (now, drive))
         if stepper is not None:
             return _native(name, int(substeps), stepper, full, now, drive)
         return _traced(name, int(substeps), full, now, drive)

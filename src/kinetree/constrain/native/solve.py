@@ -9,6 +9,7 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree._arrays import flattened
+from kinetree._varying import custom_jvp
 from kinetree.lanes import Program, run, run_slope, xla
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.lanes.linear import BoundProgram, run_change
@@ -198,7 +199,7 @@ def motions_of(features: Features, plan: Plan, constants: tuple, q: Any) -> Any:
     ]
 
 
-@jax.custom_jvp
+@custom_jvp
 def _motions(solver: Solver, q: Any) -> Any:
     return motions_of(solver.variant.features, solver.plan, solver.seen, q)
 

@@ -18,6 +18,7 @@ from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
 from jax.interpreters import ad
 
+from kinetree._varying import custom_jvp
 from kinetree.lanes.transposed import linear_primitive
 
 from ..schedules import tuning
@@ -114,7 +115,7 @@ def with_rule(
     If no derivative by `fixed` is needed, directions and gradients come from `linear` and `gradient` (see `Function`;
     `fixed` are its parameters). Without both, all derivatives are those of `slow`.
     """
-    rule = jax.custom_jvp(function)
+    rule = custom_jvp(function)
 
     def derivative(primals: tuple, tangents: tuple) -> tuple:
         fixed, *state = primals

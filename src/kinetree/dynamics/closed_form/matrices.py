@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree._arrays import flattened
+from kinetree._varying import custom_jvp
 from kinetree.lanes.target import facts
 from kinetree.model import Model
 
@@ -111,7 +112,7 @@ def _solved(model: Model, q: Any, qd: Any, qdd: Any, f_ext: Any) -> Matrices:
     def plain(numbers: list, *state: Any) -> Matrices:
         return solve(whole(numbers), *state)
 
-    function = jax.custom_jvp(plain)
+    function = custom_jvp(plain)
 
     @function.defjvp
     def rule(primals: tuple, tangents: tuple) -> tuple:

@@ -12,6 +12,7 @@ import numpy as np
 
 from kinetree._arrays import library
 from kinetree._types import Array, Float
+from kinetree._varying import jit
 from kinetree.model import Axis, Model, Placement, coupled
 from kinetree.model.arguments import evaluate_for
 from kinetree.model.tendons import NO_SIDE, NO_WRAP, Tendons
@@ -55,7 +56,7 @@ def paths_of(model: Model) -> Paths:
     return paths(model.structure, tendons.routes)
 
 
-@jax.jit
+@jit
 def stretched(model: Model, q: Any) -> Stretched:
     """The state of all tendons of a model, from q (batch, nq)."""
     tendons = tendons_of(model)
@@ -215,7 +216,7 @@ def tendon_jacobian(model: Model, q: Float[Array, "... nq"]) -> Float[Array, "..
     return evaluate_for(model, compute, q=q)
 
 
-@jax.jit
+@jit
 def _matrix(model: Model, q: Any) -> Any:
     """(batch, tendons, nv)."""
     at, moment = paths_of(model), stretched(model, jnp.asarray(q)).moment

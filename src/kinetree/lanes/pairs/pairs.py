@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
 
-from kinetree._varying import SharedPrimitive
+from kinetree._varying import SharedPrimitive, custom_jvp
 
 from ..llvm.emit import Emitter
 from ..program.record import recorded
@@ -77,7 +77,7 @@ lower(PAIRS, by_xla, _natively)
 define_eager(PAIRS)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
+@partial(custom_jvp, nondiff_argnums=(0,))
 def all_pairs(pairs: Pairs, reals: Any, wholes: Any) -> Any:
     """The matrix of all pairs, native where possible; batches go matrix by matrix, derivatives by XLA."""
     arrays = [jnp.asarray(x) for x in jax.tree.leaves(reals)] + [
