@@ -54,7 +54,7 @@ def test_another_step_of_the_same_name_is_another_entry(folder):
         assert not compiled.code.from_cache
         result = compiled(1, (1,), (np.zeros((1, 1), np.int32),), (np.zeros((1, 0)),), (np.ones((1, 1)),))[0]
         assert result[0, 0] == factor
-    assert len(list(folder.iterdir())) == 3
+    assert len(list(folder.glob("test_cache-*"))) == 3  # the first call of a process keeps the code of helpers, too
 
 
 def test_a_folder_that_can_not_be_written_is_no_obstacle(tmp_path, monkeypatch):

@@ -11,7 +11,8 @@ import pytest
 import kinetree as kt
 from kinetree.dynamics.closed_form.rnea import SlopeVariant, program
 from kinetree.dynamics.schedules.tuning import MATRICES_MIN_DIRECTIONS as MIN_DIRECTIONS
-from kinetree.lanes.program.derivative import adjoint_program, tangent_program
+from kinetree.lanes import Lane, Loop, Program, Slots, xla
+from kinetree.lanes.program.derivative import adjoint_program, backward_memory, tangent_program
 from kinetree.lanes.target import compiled
 from tests.build import build_model
 from tests.dynamics.programs import aba_lanes, rnea_lanes
@@ -173,3 +174,23 @@ def test_programs_that_say_so_are_reversible(algorithm, quaternions, mixed):
             now = named_slots(loop.reads, row)
             assert not named_slots(loop.writes + loop.adds, row) & (read | now)
             read |= now
+
+
+def test_steps_that_write_a_number_have_gradients_in_xla_too():
+    """XLA's body sees lanes: a number that a step writes has none of their axes."""
+    places = {"inputs": (Lane(0, 0),), "writes": (Slots(0, 0, jax.tree.structure(0.0)),)}
+    first = Loop(lambda _, x, __: ((1.0,), (), ()), 1, jax.tree.structure(()), **places)
+    second = Loop(
+        lambda _, x, seen: ((), (), (x[0] ** 2 + seen[0],)),
+        1,
+        jax.tree.structure(()),
+        reads=places["writes"],
+        inputs=places["inputs"],
+        outputs=(Lane(0, 0),),
+    )
+    program = Program("written", (first, second), 1, 1, reversible=True)
+    known = (np.zeros((1, 1), np.int32),) * 2, (np.zeros((1, 0)),) * 2
+    memory = backward_memory(program, 1, (1,), *known, False)
+    x = np.array([[2.0], [3.0]])
+    given = memory.slots, (1,), memory.tables, memory.constants, (x, np.ones_like(x))
+    np.testing.assert_array_equal(xla.run(adjoint_program(program, False), *given)[0], 2 * x)

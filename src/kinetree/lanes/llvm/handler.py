@@ -1,6 +1,6 @@
 """The XLA FFI handler of a compiled lane program, as LLVM text.
 
-XLA calls `handler(call frame)`. The frame (versions 0.3 and 0.4 of XLA's C API, c_api.h) is decoded here, at fixed
+XLA calls `handler(call frame)`. The frame (versions 0.3 to 0.5 of XLA's C API, c_api.h) is decoded here, at fixed
 offsets; `supported()` checks once that the JAX at hand has one of them. Operands are the tables, the constants, then
 the lane inputs; the one attribute is the number of slots. Lanes are cut into tasks of `grain` lanes. XLA's threads take
 them one after the other from a counter. Errors are returned to XLA, and JAX raises them.
@@ -20,7 +20,7 @@ from ..program.program import Program
 from .scratch import KEPT_SCRATCH, leave_scratch, scratch_text, take_scratch
 from .text import Text
 
-VERSIONS = ((0, 3), (0, 4))  # whose call frames have the offsets used here
+VERSIONS = ((0, 3), (0, 4), (0, 5))  # whose call frames have the offsets used here
 
 RESOURCE_EXHAUSTED, INTERNAL = 8, 13  # error codes of XLA
 CORES = "cores"

@@ -117,6 +117,11 @@ def _values_loop(loop: Loop) -> Loop:
     return Loop(step, loop.columns, loop.constants, *places, when=loop.when)
 
 
+def _owed(result: Any, owed: Any) -> Any:
+    """What is owed to a result. In XLA's body a result of no axes is the same in all lanes: nothing moves it."""
+    return owed if owed.shape == result.shape else jnp.zeros_like(result)
+
+
 def _adjoint_loop(program: Program, number: int, loop: Loop, moving: bool) -> Loop:
     columns, n_constants, n_in = loop.columns, loop.constants.num_leaves, len(loop.inputs)
     n_read, n_write = (sum(s.count for s in places) for places in (loop.reads, loop.writes))
@@ -125,9 +130,11 @@ def _adjoint_loop(program: Program, number: int, loop: Loop, moving: bool) -> Lo
         if n_constants + n_in + n_read == 0:  # no input, so no adjoint
             return (), (), ()
         slots = jax.tree.leaves(reads)
-        _, pullback = jax.vjp(_FlatStep(loop), list(constants), list(given[:n_in]), slots[:n_read])
+        results, pullback = jax.vjp(_FlatStep(loop), list(constants), list(given[:n_in]), slots[:n_read])
         owed = slots[n_read:]
-        of_constants, of_inputs, of_reads = pullback((owed[:n_write], owed[n_write:], list(given[n_in:])))
+        owed = owed[:n_write], owed[n_write:], list(given[n_in:])
+        owed = jax.tree.map(_owed, results, owed)
+        of_constants, of_inputs, of_reads = pullback(owed)
         added = _grouped(loop.reads, of_reads) + tuple((x,) for x in of_inputs)
         return (), added, tuple(of_constants) if moving else ()
 
