@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.spatial import ConvexHull
 
 from kinetree.collide.cube import CELLS, Cell, directions
 from kinetree.collide.hull import START_COSINE, Hull
@@ -52,8 +53,8 @@ def test_lists_leave_no_corner_out():
     ball = rng.standard_normal((400, 3))
     hulls = [Hull.from_points(x) for x in (disc, ball / np.linalg.norm(ball, axis=1, keepdims=True), ball[:12])]
     assert (hulls[0].cells[:, 1] < 0).any()
-    assert (hulls[0].cells[:, 1] == 0).any()
-    assert (hulls[2].cells[:, 1] > 0).all()
+    assert (hulls[0].cells[:, 0] < 0).any()
+    assert (hulls[2].cells >= 0).all()
     every = np.concatenate([rng.standard_normal((2000, 3)), [0, 0, 1] + 1e-3 * rng.standard_normal((200, 3))])
     every /= np.linalg.norm(every, axis=1, keepdims=True)
     pool, starts = pooled(hulls, np.float64)
@@ -87,6 +88,22 @@ def test_rounded_corners_hide_none():
     search = jax.jit(jax.vmap(lambda d: corners.chosen(Vec3(*d), corners.farthest(Vec3(*d)))))
     found = np.asarray(search(jnp.asarray(every)))
     np.testing.assert_allclose(heights[found, np.arange(len(every))], top, rtol=0, atol=1e-14)
+
+
+def test_planes_of_faces_tell_which_points_are_beyond_a_hull():
+    """None cuts the hull, and most points that are outside are beyond the one that faces them."""
+    rng = np.random.default_rng(4)
+    points = rng.standard_normal((150, 3)) * [1.0, 0.5, 0.2]
+    hull = Hull.from_points(points)
+    np.testing.assert_allclose((hull.facing[:, :3] @ hull.vertices.T).max(1), hull.facing[:, 3], rtol=0, atol=1e-14)
+    places = points[rng.integers(0, 150, 300)] + 0.3 * rng.standard_normal((300, 3))
+    corners = Corners(jnp.asarray(pooled([hull], np.float64)[0]), jnp.int32(0))
+    normal, height = jax.vmap(corners.face_towards)(Vec3(*jnp.asarray((places - hull.box[0]).T)))
+    beyond = np.asarray(normal.dot(Vec3(*places.T)) - height)
+    planes = ConvexHull(points).equations
+    outside = (places @ planes[:, :3].T + planes[:, 3]).max(1)
+    assert (beyond <= outside + 1e-12).all()
+    assert (beyond > 0)[outside > 0.05].mean() > 0.9
 
 
 def test_equal_hulls_stand_in_a_pool_once():

@@ -10,6 +10,7 @@ on. A lane by itself skips what it does not need; in XLA the lanes that need som
 """
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -25,7 +26,7 @@ from .epa import CYLINDER_TOLERANCE, TOLERANCE, Penetration, Support, penetratio
 from .flats import Certain, Seeker, touching_flats
 from .gjk import Nearest, nearest_points
 from .hull import NOBODY
-from .pool import CornerSearch
+from .pool import Corners, CornerSearch
 from .shapes import Contact, Geom, contact, frame_of, unit, where
 from .solids import UNIT_BOX, chosen_corner, farthest_corner, feature, search_of
 from .support import bounding_radius, core_box, core_radius, support
@@ -38,31 +39,85 @@ LEAST_OVERLAP = 1e-15  # m: less is no contact in MuJoCo, so one shape may stand
 Kinds = tuple[str, str]
 
 
-def _start(a: Geom, b: Geom) -> Vec3:
-    """A unit vector from one centre to the other."""
-    return unit(b.position - a.position)[0]
+class _Way(NamedTuple):
+    """A unit vector from one core to the other, and how far they are apart along it, at least."""
+
+    along: Vec3
+    gap: Scalar
 
 
-def _between(kinds: Kinds, a: Geom, b: Geom) -> Vec3:
-    """A unit vector from one core to the other along which they may be apart.
+def _width(geom: Geom, half: Vec3, axis: Vec3) -> Scalar:
+    """Half the width of a box along a unit vector, from half its sides along the axes of a shape."""
+    x, y, z = (jnp.abs(c) * h for c, h in zip(geom.rotation.t_mul(axis), half, strict=True))
+    return x + y + z
 
-    Boxes that hold them are farthest apart along it, or overlap least, of the axes of both and the line between their
-    middles.
+
+def _farther(one: _Way, other: _Way) -> _Way:
+    """The one along which shapes are farther apart."""
+    return where(other.gap > one.gap, other, one)
+
+
+def _between(kinds: Kinds, a: Geom, b: Geom) -> _Way:
+    """Along the axes of boxes that hold two cores, or the line between the middles: where the boxes are farthest apart.
+
+    Or where they overlap least.
     """
     if "prism" in kinds:
-        return _start(a, b)
+        return _Way(unit(b.position - a.position)[0], jnp.full_like(a.position.x, -jnp.inf))
     (middle1, half1), (middle2, half2) = (core_box(k, g) for k, g in zip(kinds, (a, b), strict=True))
     away = b.position - a.position + b.rotation @ middle2 - a.rotation @ middle1
-    best, most = unit(away)[0], None
-    for axis in (best, *a.rotation.T.rows, *b.rotation.T.rows):
+
+    def way(axis: Vec3) -> _Way:
         along = away.dot(axis)
-        gap = jnp.abs(along)
-        for geom, half in ((a, half1), (b, half2)):
-            for c, h in zip(geom.rotation.t_mul(axis), half, strict=True):
-                gap = gap - jnp.abs(c) * h
-        most = gap if most is None else most
-        best = where(gap > most, axis * jnp.where(along < 0, -1.0, 1.0).astype(gap.dtype), best)
-        most = jnp.maximum(gap, most)
+        gap = jnp.abs(along) - _width(a, half1, axis) - _width(b, half2, axis)
+        return _Way(axis * jnp.where(along < 0, -1.0, 1.0).astype(gap.dtype), gap)
+
+    return reduce(_farther, map(way, (unit(away)[0], *a.rotation.T.rows, *b.rotation.T.rows)))
+
+
+def _sides(kinds: Kinds, a: Geom, b: Geom) -> tuple[Seeker, Seeker]:
+    """Both shapes, with what finds the farthest point of each."""
+
+    def side(kind: str, geom: Geom) -> Seeker:
+        search = search_of(kind, geom)
+
+        def farthest(d: Vec3) -> Vec3:
+            number = farthest_corner(kind, search, geom.rotation.t_mul(d)).number
+            return support(kind, geom, d, number if search is None else search.corner(number))
+
+        return Seeker(kind, geom, farthest)
+
+    return side(kinds[0], a), side(kinds[1], b)
+
+
+def _way(kinds: Kinds, a: Geom, b: Geom, far: Scalar) -> _Way:
+    """A direction along which two cores may be `far` apart.
+
+    For a hull the normal of a face is tried: of the one where the line between the middles leaves it. Most shapes that
+    are apart are so along it.
+    """
+    best, sides = _between(kinds, a, b), _sides(kinds, a, b)
+    if "prism" in kinds:
+        return best
+    looks = []
+    for sign, own, other in ((1.0, *sides), (-1.0, *sides[::-1])):
+        if own.kind == "mesh":
+            middle, half = core_box(other.kind, other.geom)
+            place = other.geom.position + other.geom.rotation @ middle
+            hull = Corners(own.geom.hull, own.geom.which)
+            outward, height = hull.face_towards(own.geom.rotation.t_mul(place - own.geom.position) - hull.box[0])
+            normal = own.geom.rotation @ outward
+            height = height + normal.dot(own.geom.position)
+            best = _farther(best, _Way(normal * sign, normal.dot(place) - height - _width(other.geom, half, normal)))
+            looks += [(sign, normal, height, other)] if other.kind == "mesh" else []
+    for sign, normal, height, other in looks:
+
+        def look(
+            best: _Way, sign: float = sign, n: Vec3 = normal, height: Scalar = height, other: Seeker = other
+        ) -> _Way:
+            return _farther(best, _Way(n * sign, n.dot(other.farthest(-n)) - height))
+
+        best = once(~(best.gap > far), look, best)
     return best
 
 
@@ -93,21 +148,6 @@ def _ends(kinds: Kinds, a: Geom, b: Geom) -> Support:
     return Support(any_of, chosen)
 
 
-def _sides(kinds: Kinds, a: Geom, b: Geom) -> tuple[Seeker, Seeker]:
-    """Both shapes, with what finds the farthest point of each."""
-
-    def side(kind: str, geom: Geom) -> Seeker:
-        search = search_of(kind, geom)
-
-        def farthest(d: Vec3) -> Vec3:
-            number = farthest_corner(kind, search, geom.rotation.t_mul(d)).number
-            return support(kind, geom, d, number if search is None else search.corner(number))
-
-        return Seeker(kind, geom, farthest)
-
-    return side(kinds[0], a), side(kinds[1], b)
-
-
 def _near(kinds: Kinds, a: Geom, b: Geom, reach: Scalar) -> Any:
     """True if balls around two shapes meet."""
     away = b.position - a.position
@@ -115,12 +155,16 @@ def _near(kinds: Kinds, a: Geom, b: Geom, reach: Scalar) -> Any:
     return away.dot(away) <= radius * radius
 
 
-def _apart(kinds: Kinds, a: Geom, b: Geom, reach: Scalar) -> Nearest:
+def _far(kinds: Kinds, a: Geom, b: Geom, reach: Scalar) -> Scalar:
+    """The distance of two cores whose shapes are within reach."""
+    return reach + core_radius(kinds[0], a) + core_radius(kinds[1], b)
+
+
+def _apart(kinds: Kinds, a: Geom, b: Geom, reach: Scalar, along: Vec3) -> Nearest:
     """The nearest points of two cores."""
     ends = _ends(kinds, a, b).any_of
-    far = reach + core_radius(kinds[0], a) + core_radius(kinds[1], b)
     round_ = set(kinds) <= {"sphere", "ellipsoid"}
-    return nearest_points(lambda d: ends(d)[:2], _between(kinds, a, b), far, "ellipsoid" in kinds, round_)
+    return nearest_points(lambda d: ends(d)[:2], along, _far(kinds, a, b, reach), "ellipsoid" in kinds, round_)
 
 
 def _deep(kinds: Kinds, a: Geom, b: Geom, flat: Vec3 | None = None) -> Penetration:
@@ -134,7 +178,7 @@ def _deep(kinds: Kinds, a: Geom, b: Geom, flat: Vec3 | None = None) -> Penetrati
         rough = jnp.minimum(FLAT_TOLERANCE, FLAT_PART * a.size.x)
         return jnp.where(normal.dot(flat) > NEARLY_FLAT, jnp.maximum(rough, fine), fine)
 
-    return penetration(ends, _between(kinds, a, b), tolerance, smooth="ellipsoid" in kinds)
+    return penetration(ends, _between(kinds, a, b).along, tolerance, smooth="ellipsoid" in kinds)
 
 
 class _Touch(NamedTuple):
@@ -178,14 +222,16 @@ def _alone(kinds: Kinds, a: Geom, b: Geom, reach: Scalar, count: int) -> tuple[A
     """One lane: True if two shapes touch, and their points."""
     zero = jnp.zeros_like(reach)
     nowhere, number = Vec3(zero, zero, zero), zero.astype(jnp.int32)
+    far = _far(kinds, a, b, reach)
     near = _near(kinds, a, b, reach)
+    way = once(near, lambda _: _way(kinds, a, b, far), _Way(nowhere, zero))
+    near = near & ~(way.gap > far)
     nothing = Penetration(nowhere, zero, nowhere, nowhere, ((number, number),) * 3)
     searched, known = near, Certain(Lowest(nowhere, zero, nowhere, nowhere), nothing.corners, zero > 0, nowhere)
     if {"cylinder", "box"} & set(kinds):
-        far = reach + core_radius(kinds[0], a) + core_radius(kinds[1], b)
         known = once(near, lambda _: touching_flats(*_sides(kinds, a, b), far, count == 1), known)
         searched = near & ~known.certain
-    apart = once(searched, lambda _: _apart(kinds, a, b, reach), Nearest(nowhere, nowhere, known.certain))
+    apart = once(searched, lambda _: _apart(kinds, a, b, reach, way.along), Nearest(nowhere, nowhere, known.certain))
     overlap = searched & apart.overlap
     deep = once(overlap, lambda _: _deep(kinds, a, b, known.flat), nothing)
     deep = where(known.certain, Penetration(*known.found, known.corners), deep)
@@ -212,8 +258,10 @@ def _side_by_side(kinds: Kinds, hulls: Any, lanes: tuple[Geom, Geom], reach: Any
     def of(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda a, b, *rest: function(kinds, *whole(a, b), *rest)
 
-    near = jax.vmap(of(_near))(*lanes, reach)
-    apart = compacted(of(_apart), near, *lanes, reach)
+    near, far = jax.vmap(of(_near))(*lanes, reach), jax.vmap(of(_far))(*lanes, reach)
+    way = compacted(of(_way), near, *lanes, far)
+    near = near & ~(way.gap > far)
+    apart = compacted(of(_apart), near, *lanes, reach, way.along)
     deep = compacted(of(_deep), near & apart.overlap, *lanes)
     found = jax.vmap(of(_touch))(*lanes, reach, near, apart, deep)
     one = _single(found, count)

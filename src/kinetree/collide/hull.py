@@ -8,16 +8,17 @@ import numpy as np
 
 from kinetree.lanes import tuning
 from kinetree.lanes.kept.plans import kept_on_disk
+from kinetree.lanes.program.alone import ROW
 
-from .cube import may_be_farthest
+from .cube import directions, may_be_farthest
 
 MIN_CLIMB_VERTICES = 10  # MuJoCo's mjMESH_HILLCLIMB_MIN: in smaller meshes all corners are tried, in order
 NOBODY = -1  # pads lists of faces and of their corners
-AT_ONCE = 4  # corners that a turn of the search for the farthest looks at; as many as stand in a row (`ROW`)
 MAX_LISTED = 16  # corners listed for a cell of directions; with more it is divided, or they are climbed over
 # Of a hull's radius: corners that are as far along a direction. Corners are rounded to float32, so hulls are convex
 # to 1e-7 of their radius only.
 TIE = 1e-6
+THIN = 1e-3  # of a hull's radius: faces count as no nearer to the middle of the box, which may be outside of the hull
 RING = 64  # corners of a face that are kept; of larger ones, as many, evenly spread
 START_COSINE = 0.4  # of a direction's component that counts as one step of the grid of starts
 
@@ -31,10 +32,13 @@ class Hull(NamedTuple):
     vertices: Any  # (n, 3)
     neighbours: Any  # (n, k) corners joined by an edge, in order; rows are filled up with the corner itself
     starts: Any  # (27,) a corner far along each direction of a grid, where MuJoCo's search for the farthest begins
-    # (cells, 2) of directions (cube.py): where its list begins, and how long it is, negative if not complete; or the
-    # first of its smaller cells, and 0.
+    # (cells, 4) corners that may be the farthest along a direction of a cell (cube.py), or tie with it. A negative
+    # number leads to another row: the last one to further corners, the first one to the smaller cells of a divided one.
+    # Where the second is negative there are too many corners; the first is one of them.
     cells: Any
-    listed: Any  # (m,) lists of the corners that may be the farthest along a direction of a cell, or tie with it
+    # (cells, 4) the plane of the face where a ray from the middle of the box along the middle of the cell leaves: its
+    # outward normal, and how far out the hull reaches along it
+    facing: Any
     faces: Any  # (m, k) corners of the flat faces, in order around the outward normal; filled up with −1
     normals: Any  # (m, 3) of the faces
     faces_at: Any  # (n, f) faces at each corner; filled up with −1
@@ -141,25 +145,47 @@ def _tables(
     rings = np.full((len(faces), max(map(len, faces), default=1)), NOBODY, np.int32)
     for f, face in enumerate(faces):
         rings[f, : len(face)] = face
-    cells, listed = _by_direction(vertices, TIE * float(radius))
+    cells = _by_direction(vertices, TIE * float(radius))
     low, high = vertices.min(0), vertices.max(0)
     box = np.stack((low + high, high - low)) / 2
-    tables = cells, listed, rings, normals.reshape(-1, 3), faces_at, wide, box
+    normals = normals.reshape(-1, 3)
+    offsets = np.einsum("ij,ij->i", vertices[rings[:, 0]] - box[0], normals)
+    facing = _facing(vertices, normals, np.maximum(offsets, THIN * float(radius)))
+    tables = cells, facing, rings, normals, faces_at, wide, box
     return Hull(vertices, _padded(lists), starts, *tables, radius)
 
 
-def _by_direction(vertices: np.ndarray, slack: float) -> tuple[np.ndarray, np.ndarray]:
-    """The tables `cells` and `listed`. Lists have lengths that are multiples of what a turn looks at."""
+def _by_direction(vertices: np.ndarray, slack: float) -> np.ndarray:
+    """The table `cells`. Equal rests of lists stand there once."""
     count, numbers, middle, finer = may_be_farthest(vertices, slack, MAX_LISTED)
-    crowded, divided = count > MAX_LISTED, finer > 0
-    first = np.cumsum(count) - count
-    length = np.where(crowded, AT_ONCE, -(-count // AT_ONCE) * AT_ONCE)
-    begin = np.cumsum(length) - length
-    place = np.arange(length.sum()) - np.repeat(begin, length)  # within the list
-    taken = np.repeat(first, length) + np.minimum(place, np.repeat(count, length) - 1)  # The last one fills up.
-    listed = np.where(np.repeat(crowded, length), np.repeat(middle, length), numbers[taken])
-    length = np.where(crowded, -length, length)
-    return np.stack((np.where(divided, finer, begin), length), 1).astype(np.int32), listed.astype(np.int32)
+    crowded = count > MAX_LISTED
+    first, last = np.cumsum(count) - count, np.where(crowded | (finer > 0), 1, count) - 1
+    found = np.minimum(first[:, None] + np.minimum(np.arange(MAX_LISTED), last[:, None]), len(numbers) - 1)
+    lists = numbers[found]  # The last one fills up.
+    cells = lists[:, :ROW].copy()
+    long = last >= ROW
+    rests, place = np.unique(lists[long, ROW - 1 :], axis=0, return_inverse=True)
+    rows, at = [cells], len(cells)
+    cells[long, -1] = -(at + place.ravel())
+    while rests.size:
+        rows.append(rests[:, :ROW].copy())
+        ends = (rests[:, ROW - 1 :] == rests[:, ROW - 1 : ROW]).all(1)
+        at += len(rests)
+        rests = rests[~ends, ROW - 1 :]
+        rows[-1][~ends, -1] = -(at + np.arange(len(rests)))
+    cells[crowded, 0], cells[crowded, 1:] = middle[crowded], NOBODY
+    cells[crowded, -1] = middle[crowded]
+    cells[finer > 0, 0] = -finer[finer > 0]
+    return np.concatenate(rows).astype(np.int32)
+
+
+def _facing(vertices: np.ndarray, normals: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """The table `facing`, from the distances of the faces from the middle of the box."""
+    slopes = normals / offsets[:, None]
+    found = np.concatenate([np.argmax(rays @ slopes.T, 1) for rays in np.split(directions(), 6)])
+    used, place = np.unique(found, return_inverse=True)
+    outward = normals[used] / np.linalg.norm(normals[used], axis=1, keepdims=True)
+    return np.concatenate([outward, (outward @ vertices.T).max(1, keepdims=True)], 1)[place]
 
 
 def _thinned(face: list[int]) -> list[int]:
@@ -218,5 +244,5 @@ def _around(vertices: list[list[float]], face: list[int], normal: list[float]) -
 
 def _padded(lists: list[list[int]]) -> np.ndarray:
     """Rows of one length, a multiple of what a turn looks at; the row's own number fills up."""
-    most = -(-max(map(len, lists), default=0) // AT_ONCE) * AT_ONCE
+    most = -(-max(map(len, lists), default=0) // ROW) * ROW
     return np.array([[*row, *[i] * (most - len(row))] for i, row in enumerate(lists)], np.int32)

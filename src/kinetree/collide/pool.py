@@ -15,7 +15,7 @@ from kinetree.lanes.program.alone import ROW, get, once, row, while_loop, whole
 from kinetree.spatial import Scalar, Vec3
 
 from .cube import FINER, Cell
-from .hull import AT_ONCE, NOBODY, START_COSINE, TIE, Hull
+from .hull import NOBODY, START_COSINE, TIE, Hull
 
 MAX_NUMBERS = 1 << 24  # places that a float32 can name
 
@@ -67,18 +67,12 @@ def _digest(hull: Any) -> bytes:
 
 
 def _as_rows(hull: Any, name: str, dtype: Any, library: Any) -> Any:
-    """A table as it stands in a pool: some have rows that are read as one, filled up with zeros.
-
-    In the lists of a hull's corners a corner is where it is, and then its number.
-    """
+    """A table as it stands in a pool: corners are read as one row, filled up with zeros."""
     table = getattr(hull, name)
-    if name == "listed":
-        columns = hull.vertices[table], table[:, None]
-    elif name in ("vertices", "cells"):
-        columns = table, np.zeros((len(table), ROW - table.shape[1]))
-    else:
-        columns = (table,)
-    return library.concatenate([library.asarray(x, dtype) for x in columns], 1) if len(columns) > 1 else table
+    if name != "vertices":
+        return table
+    columns = table, np.zeros((len(table), ROW - table.shape[1]))
+    return library.concatenate([library.asarray(x, dtype) for x in columns], 1)
 
 
 def place_of(kind: type, numbers: Any, at: Any, name: str) -> tuple[Any, Any]:
@@ -109,6 +103,12 @@ class Corners(NamedTuple):
     def corner(self, number: Any) -> Vec3:
         """Where a corner is."""
         return Vec3(*row(self.numbers, self._table("vertices")[0] + ROW * number)[:3])
+
+    def face_towards(self, direction: Vec3) -> tuple[Vec3, Scalar]:
+        """The outward normal of a face about where a ray from the middle of the box leaves, and how far out it is."""
+        place = self._table("facing")[0] + ROW * Cell.of(jax.lax.stop_gradient(direction)).number
+        *normal, height = row(self.numbers, place)
+        return Vec3(*normal), height
 
     def normal(self, face: Any) -> Vec3:
         """The normal of a face, outwards."""
@@ -157,7 +157,6 @@ class CornerSearch(NamedTuple):
     radius: Scalar
     vertices: Any
     cells: Any
-    listed: Any
     neighbours: Any
     width: Any  # of the lists of neighbours
     starts: Any
@@ -166,9 +165,9 @@ class CornerSearch(NamedTuple):
     def of(hull: Corners) -> "CornerSearch":
         """That of one hull."""
         numbers, at = hull.numbers, hull.at
-        places = [place_of(Hull, numbers, at, name) for name in ("vertices", "cells", "listed", "neighbours", "starts")]
-        (vertices, _), (cells, _), (listed, _), (neighbours, width), (starts, _) = places
-        found = CornerSearch(numbers, hull.radius, vertices, cells, listed, neighbours, width, starts)
+        places = [place_of(Hull, numbers, at, name) for name in ("vertices", "cells", "neighbours", "starts")]
+        (vertices, _), (cells, _), (neighbours, width), (starts, _) = places
+        found = CornerSearch(numbers, hull.radius, vertices, cells, neighbours, width, starts)
         return CornerSearch(*map(jax.lax.stop_gradient, found))
 
     def farthest(self, direction: Vec3) -> "Farthest":
@@ -179,32 +178,31 @@ class CornerSearch(NamedTuple):
         """
         direction = jax.lax.stop_gradient(direction)
 
-        def known(cell: Cell) -> tuple[Cell, Any, Any]:
-            first, count, _, _ = map(whole, row(self.numbers, self.cells + ROW * cell.number))
-            return cell, first, count
+        def known(cell: Cell) -> tuple[Cell, tuple[Any, ...]]:
+            return cell, row(self.numbers, self.cells + ROW * cell.number)
 
-        _, first, count = while_loop(
-            lambda s: s[2] == 0, lambda s: known(s[0].part(FINER, s[1])), known(Cell.of(direction))
-        )
-        first = self.listed + ROW * first
-        last = first + ROW * jnp.where(count < 0, -count, count)
-
-        def look(s: _Listed) -> _Listed:
-            best, far, second = s.best, s.far, s.second
-            for j in range(AT_ONCE):
-                *point, number = row(self.numbers, s.place + ROW * j)
-                there = direction.dot(Vec3(*point))
-                farther = there > far
+        def look(numbers: tuple[Any, ...], seen: _Seen) -> _Seen:
+            best, far, second = seen
+            for number in numbers:
+                number = jnp.where(number < 0, numbers[0], number)
+                there = direction.dot(self.corner(whole(number)))
                 second = jnp.where(number == best, second, jnp.maximum(second, jnp.minimum(there, far)))
-                best, far = jnp.where(farther, number, best), jnp.maximum(there, far)
-            return _Listed(s.place + ROW * AT_ONCE, best, far, second)
+                best, far = jnp.where(there > far, number, best), jnp.maximum(there, far)
+            return _Seen(best, far, second)
 
+        def further(state: tuple[Any, _Seen]) -> tuple[Any, _Seen]:
+            numbers = row(self.numbers, self.cells - ROW * whole(state[0]))
+            return numbers[-1], look(numbers, state[1])
+
+        _, numbers = while_loop(
+            lambda s: s[1][0] < 0, lambda s: known(s[0].part(FINER, whole(-s[1][0]))), known(Cell.of(direction))
+        )
         lowest = jnp.full_like(direction.x, -jnp.inf)
-        start = _Listed(first, jnp.full_like(direction.x, NOBODY), lowest, lowest)
-        found = while_loop(lambda s: s.place < last, look, start)
+        seen = look(numbers, _Seen(jnp.full_like(direction.x, NOBODY), lowest, lowest))
+        _, found = while_loop(lambda s: s[0] < 0, further, (numbers[-1], seen))
         number = jnp.maximum(whole(found.best), 0)  # There is none along a direction that is no number.
         there = Farthest(number, found.far, found.second >= found.far - TIE * self.radius)
-        return once(count < 0, lambda there: self._climbed(direction, there.number), there)
+        return once(numbers[1] < 0, lambda there: self._climbed(direction, there.number), there)
 
     def chosen(self, direction: Vec3, found: "Farthest") -> Any:
         """The number of the farthest corner that MuJoCo's search ends at: where some tie, that decides.
@@ -258,11 +256,10 @@ class Farthest(NamedTuple):
     tied: Any  # True if others are as far, or nearly so
 
 
-class _Listed(NamedTuple):
-    """A look through a list of corners."""
+class _Seen(NamedTuple):
+    """Of some corners the farthest, how far it is, and how far the next is."""
 
-    place: Any  # the next one
-    best: Any  # the farthest of those seen, how far it is, and the next to it
+    best: Any
     far: Scalar
     second: Scalar
 

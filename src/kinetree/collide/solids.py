@@ -28,9 +28,9 @@ def _unit_box() -> Hull:
     normals = np.array([sign * axis for axis in np.eye(3) for sign in (1, -1)])
     at = np.array([[f for f, face in enumerate(BOX_FACES) if k in face] for k in range(8)], np.int32)
     unused = np.zeros((8, 1), np.int32)
-    faces, starts, cells = np.array(BOX_FACES, np.int32), np.zeros(27, np.int32), np.zeros((1, 2), np.int32)
-    wide, listed, box = np.zeros((8, 3, 3), np.int32), np.zeros(1, np.int32), np.array([[0.0] * 3, [1.0] * 3])
-    return Hull(corners, unused, starts, cells, listed, faces, normals, at, wide, box, np.ones(()))
+    faces, starts, cells = np.array(BOX_FACES, np.int32), np.zeros(27, np.int32), np.zeros((1, 4), np.int32)
+    wide, box = np.zeros((8, 3, 3), np.int32), np.array([[0.0] * 3, [1.0] * 3])
+    return Hull(corners, unused, starts, cells, np.zeros((1, 4)), faces, normals, at, wide, box, np.ones(()))
 
 
 UNIT_BOX = _unit_box()
