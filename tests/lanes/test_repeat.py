@@ -205,6 +205,23 @@ def test_turns_on_a_list_are_those_that_some_lane_does():
     assert (wrong[:, 1] == 0).all()
 
 
+def test_lanes_that_are_done_leave_the_lists():
+    """A loop without a condition counts turns on the list, in a block whose lanes go on once, or three times."""
+    plain, slots = listing()
+    begin = loop(lambda n: (n, jnp.where(n > 1, 1.0, 3.0), 0.0), inputs=(0,), writes=(0, 1, 2))
+    count = loop(lambda: (1.0,), adds=(2,), scratch=True)
+    count, less = replace(count, columns=1, follows="set"), plain.body[2].body[1]
+    own = Program("test_narrowing", (begin, plain.body[1], Repeat((count, less), 1, 9), plain.body[3]), 1, 1)
+    none, flags = np.zeros((1, 0), np.int32), 3 + np.arange(BITS, dtype=np.int32)[:, None]
+    tables, constants = (
+        (none, flags, flags, none, none),
+        (none + 0.0, 2.0 ** np.arange(BITS)[:, None], *(none + 0.0,) * 3),
+    )
+    x = np.array([1.0, 2.0**BITS - 2] * 8)[:, None]  # so a block's list has all bits at first, then only one
+    found = CompiledProgram(own, x.dtype)(slots, (2,), tables, constants, (x,))[0]
+    np.testing.assert_array_equal(found[::2, 1], BITS + 1 + 1)
+
+
 def test_turns_that_share_a_condition_are_left_out():
     """Two turns for each bit."""
     plain, slots = listing()

@@ -24,7 +24,7 @@ from kinetree.spatial import ArticulatedInertia, Mat3, Motion, Vec3
 from ..jacobians import six_by_six
 from .contacts import frame
 from .coupled import COLUMNS, HELD1, HELD2, both_forces, seen_from
-from .joined_factors import dot, factored, joined_of, substituted
+from .joined_factors import dot, factored, joined_of, lower, lower_slots, substituted
 from .joined_plan import (
     BLOCKS,
     CELL,
@@ -210,12 +210,11 @@ def tree_entries() -> list[Part]:
     ]
 
 
-def _square(I: ArticulatedInertia) -> tuple:
+def _square(I: ArticulatedInertia) -> list[tuple]:
     """A matrix, row by row."""
     B = I.B.rows
     top = [(*a, *b) for a, b in zip(I.A.rows, B, strict=True)]
-    low = [(*b, *c) for b, c in zip(zip(*B, strict=True), I.C.rows, strict=True)]
-    return tuple(x for row in (*top, *low) for x in row)
+    return top + [(*b, *c) for b, c in zip(zip(*B, strict=True), I.C.rows, strict=True)]
 
 
 def root_entries() -> Part:
@@ -224,10 +223,10 @@ def root_entries() -> Part:
     def step(_: tuple, __: tuple, reads: tuple) -> tuple:
         whole, force = root_load(reads)
         f = (*force.angular, *force.linear)
-        return (_square(whole), f, f), (), ()
+        return (*lower(_square(whole)), f, f), (), ()
 
     reads = (HELD_BLOCK.at(1, "held"), *axes_of("resistance", "push"))
-    writes = (CELL.at(2, "k"), SOLUTION.at(3, "f"), SOLUTION.at(3, "t"))
+    writes = (*lower_slots(2), SOLUTION.at(3, "f"), SOLUTION.at(3, "t"))
     return Part(Loop(step, 5, NOTHING, reads=reads, writes=writes, scratch=True), _roots)
 
 
@@ -252,7 +251,7 @@ def coupling_entries() -> list[Part]:
         moved = [(*(p + q for p, q in zip(*r, strict=True)),) for r in zip(up.rows, cross.rows, strict=True)]
         moved = [(*m, *d) for m, d in zip(moved, down.T.rows, strict=True)]
         moved += [(*d, *c) for d, c in zip(down.rows, C.rows, strict=True)]
-        return (), (_square(W), tuple(v for r in moved for v in r), tuple(-v for r in between for v in r)), ()
+        return (), (*lower(_square(W)), *lower(moved), tuple(-v for r in between for v in r)), ()
 
     def rows(signs: tuple, _: tuple, reads: tuple) -> tuple:
         W, away, S, *screws = reads
@@ -265,7 +264,7 @@ def coupling_entries() -> list[Part]:
         return (), tuple(moved(sign, other).dot(F) for sign, other in zip(signs[1:], screws, strict=True)), ()
 
     join, when = (JOIN.at(0, "stiff"), JOIN.at(0, "away")), TOUCHES.at(1, "on")
-    adds = tuple(CELL.at(2 + k, "k") for k in range(3))
+    adds = (*lower_slots(2), *lower_slots(3), CELL.at(4, "k"))
     between = Loop(roots, 5, NOTHING, reads=join, adds=adds, when=when, rare=True, follows=ROOTS)
     screws = tuple(SCREW.at(2 + k, "S") for k in range(WIDTH + 1))
     column = tuple(_number(WIDTH + 3, WIDTH * r) for r in range(WIDTH))

@@ -25,7 +25,17 @@ LOWER = [(r, c) for r in range(WIDTH) for c in range(r + 1)]  # entries of a blo
 LOW = len(LOWER)
 
 
-def _lower(k: tuple) -> tuple:
+def lower_slots(column: int) -> tuple[Slots, ...]:
+    """The entries of a block on the diagonal that are in use."""
+    return tuple(_entry(column, r, c) for r, c in LOWER)
+
+
+def lower(rows: list[tuple]) -> tuple:
+    """The same of a matrix, given row by row."""
+    return tuple(rows[r][c] for r, c in LOWER)
+
+
+def _filled(k: tuple) -> tuple:
     """A block, row by row, from its entries below the diagonal and on it."""
     own = dict(zip(LOWER, k, strict=True))
     return tuple(own.get((r, c)) for r in range(WIDTH) for c in range(WIDTH))
@@ -98,7 +108,7 @@ def factored() -> list[Part]:
         return less(target, order, halves(L, one), halves(L, two), inverse), (), ()
 
     def eliminate_here(_: tuple, __: tuple, reads: tuple) -> tuple:
-        pivot, one, target = _lower(reads[:LOW]), reads[LOW], reads[LOW + 1 :]
+        pivot, one, target = _filled(reads[:LOW]), reads[LOW], reads[LOW + 1 :]
         L, inverse = _factors(pivot)
         half = halves(L, one)
         return less(target, LOWER, half, half, inverse), (), ()
@@ -109,8 +119,8 @@ def factored() -> list[Part]:
 
     target = tuple(_entry(3, r, c) for r, c in order)
     reads = (*(CELL.at(k, "k")._replace(apart=True) for k in range(3)), *target)
-    here = tuple(_entry(3, r, c) for r, c in LOWER)
-    own = (*(_entry(0, r, c)._replace(apart=True) for r, c in LOWER), reads[1], *here)
+    here = lower_slots(3)
+    own = (*(s._replace(apart=True) for s in lower_slots(0)), reads[1], *here)
     special = Loop(eliminate_here, 5, NOTHING, reads=own, writes=here)
     eliminated = Loop(
         eliminate, 5, NOTHING, reads=reads, writes=target, scratch=True, follows=WORKS, special=(4, special)

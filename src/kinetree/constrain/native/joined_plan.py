@@ -165,12 +165,13 @@ class Joined:
         return table(list(self._filled.values())), np.array([float(c in self._carried) for c in self._cells])
 
     def touching(self) -> np.ndarray:
-        """Flags: two bodies that touch, and a block that they fill."""
+        """Flags: two bodies that touch, and a block that they fill, if it is not always filled."""
         found = []
         for pair, reach in zip(self.couples, self._reach, strict=True):
             groups, flag = self._groups_of(reach), int(self.join([pair])[1][0])
-            found += [(flag, self._filled[j, k]) for a, j in enumerate(groups) for k in groups[: a + 1]]
-        return table(*np.array(found, np.int64).T)
+            cells = ((j, k) for a, j in enumerate(groups) for k in groups[:a])
+            found += [(flag, self._filled[cell]) for cell in cells if cell not in self._carried]
+        return table(*np.array(found, np.int64).reshape(-1, 2).T)
 
     def eliminations(self, of: str) -> np.ndarray:
         """Each row is an elimination: the pivot k, blocks (i, k) and (j, k), and the block (i, j) that they change.

@@ -5,7 +5,7 @@ so its function serves all programs that have the loop. The function does all tu
 
     void name.W(ptr inputs[], ptr results[], ptr slots, ptr constants, ptr table, i64 turns, ...)
 
-After these come the lists that it makes and follows, if any (numbers, count, and for W > 1 what the lanes did). Last
+After these come the lists that it makes and follows, if any (turns, count, and for W > 1 what the lanes did). Last
 comes the mask of the lanes that take part, if the loop is in a repeat and W > 1.
 """
 
@@ -38,9 +38,7 @@ class LoopFunction(BlockWriter):
         super().__init__(Program("loop", (loop,), ins, outs), [jaxpr], width, dtype)
         to, self.mask = self.to, "%mask" if in_repeat and width > 1 else ""
         names = enumerate(list_names(loop))
-        self.lists = {
-            name: TurnList(f"%numbers{k}", f"%count{k}", f"%seen{k}" if width > 1 else "") for k, name in names
-        }
+        self.lists = {name: TurnList(f"%turns{k}", f"%count{k}", f"%seen{k}" if width > 1 else "") for k, name in names}
         more = "".join(f", ptr {x}" for one in self.lists.values() for x in one.places)
         more += f", {to.truth} %mask" if self.mask else ""
         to.begin(f"void @{_symbol(name, width)}({PARAMETERS}{more})")

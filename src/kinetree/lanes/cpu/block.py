@@ -54,11 +54,10 @@ class BlockWriter(LoopWriter):
             )
             super()._loop(k, arrays) if steps is None else self._ahead(k, arrays, *steps)
             return
-        numbers, count, _ = self.lists[loop.follows]
-        most = to.load("i64", count)
+        turns = self.lists[loop.follows]
+        most = to.load("i64", turns.count)
         with to.each(most) as place:
-            place = self._from_end(place, most) if loop.backward else place
-            number = to.op(f"zext i32 {to.load('i32', numbers, place, 'i32')} to i64")
+            number = turns.number(to, self._from_end(place, most) if loop.backward else place)
             self._one_turn(k, self._from_end(number, arrays[2]) if loop.backward else number, arrays)
 
     def _skipping(self, k: int, arrays: tuple[str, str, str], column: int, slot: Slots) -> None:

@@ -12,14 +12,15 @@ results that are written from one use of this memory to the next. If no cache ho
 If lanes are sorted (order.py), lo and hi are places in `ptr order`, a list of lane numbers, which comes last.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from .. import tuning
 from ..llvm.text import over_blocks
-from ..program.program import Program
+from ..program.program import Program, Repeat, flattened, uneven_repeats
 from .apart import call_apart
 from .block import BlockWriter
-from .order import TurnList, bits_of_lists, is_ordered, leave_hint, new_list
+from .order import TurnList, bits_of_lists, is_ordered, lane_bits, leave_hint, new_list
 from .rest import SIGNATURE
 
 
@@ -47,6 +48,7 @@ class LaneFunction(BlockWriter):
         constants = [to.load("ptr", "%consts", k, "ptr") for k in count]
         tables = [to.load("ptr", "%tabs", k, "ptr") for k in count]
         turns = [to.load("i64", "%turns", k, "i64") for k in count]
+        self.narrower: dict[int, dict[str, TurnList]] = {}  # lists of a repeat, by its id
         self.lists = self._make_lists(turns)
         self.rows: list[str] = []  # for each array, the address of the block
         self.slots, self.large, self.which = "%scratch", "false", ""
@@ -137,10 +139,38 @@ class LaneFunction(BlockWriter):
     # -- lists of turns -----------------------------------------------------------------------------------------------
 
     def _make_lists(self, turns: list[str]) -> dict[str, TurnList]:
-        """Room for each list."""
-        found, bits = {}, self.bits or {}
+        """Room for each list, and for what is left of it in repeats."""
+        found, bits, room = {}, self.bits or {}, {}
         for loop, most in zip(self.program.loops, turns, strict=True):
             if loop.lists is not None and self.program.straight is None:
                 name = loop.lists[0]
+                room[name] = most
                 found[name] = new_list(self.to, most, bits[name][1] if bits else None)
+        for part in uneven_repeats(self.program.body) if self.to.width > 1 else ():
+            loops = list(flattened(part.body))
+            made = {loop.lists[0] for loop in loops if loop.lists is not None}
+            names = sorted({loop.follows for loop in loops} & set(found) - made)
+            if names:
+                own = {name: new_list(self.to, room[name])._replace(seen=found[name].seen) for name in names}
+                self.narrower[id(part)] = own
         return found
+
+    def _repeat(self, part: Repeat, going: Callable[[], str], body: Callable[[], None]) -> None:
+        """Repeat the body. Its loops follow lists of the turns that lanes need that go on."""
+        to, before, own = self.to, self.lists, self.narrower.get(id(part))
+        if own is None:
+            super()._repeat(part, going, body)
+            return
+        last = to.variable("i64", 0)
+
+        def narrowed() -> None:
+            lanes = lane_bits(to, self.mask)
+            with to.when(to.op(f"icmp ne i64 {lanes}, {to.load('i64', last)}")):
+                to.store("i64", lanes, last)
+                for name, turns in own.items():
+                    turns.take(to, before[name], lanes)
+            body()
+
+        self.lists = before | own
+        super()._repeat(part, going, narrowed)
+        self.lists = before

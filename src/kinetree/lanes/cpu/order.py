@@ -121,17 +121,24 @@ def leave_hint(to: Emitter, order: str, lists: dict[str, "TurnList"], bits: dict
         to.do(f"store atomic i64 {one}, ptr {to.at('@hints', number, 'i64')} monotonic, align 8")
 
 
-class TurnList(NamedTuple):
-    """The addresses of a list of turns: its numbers, its length, and which of its turns each lane did."""
+LANES_BIT = 32  # of a turn on a list: from this bit on stand the lanes that do it, below it its number
 
-    numbers: str
+
+class TurnList(NamedTuple):
+    """The addresses of a list of turns, of its length, and of which turns each lane did."""
+
+    turns: str
     count: str
     seen: str  # the bits of a turn, times 2^SCALE_BITS, and at `SEEN` those of each lane; none for single lanes
 
     @property
     def places(self) -> tuple[str, ...]:
         """All addresses."""
-        return (self.numbers, self.count, *((self.seen,) if self.seen else ()))
+        return (self.turns, self.count, *((self.seen,) if self.seen else ()))
+
+    def number(self, to: Emitter, place: str) -> str:
+        """The number of the turn at a place of the list."""
+        return to.op(f"and i64 {to.load('i64', self.turns, place, 'i64')}, {(1 << LANES_BIT) - 1}")
 
     def clear(self, to: Emitter) -> None:
         """Make the list empty."""
@@ -141,9 +148,8 @@ class TurnList(NamedTuple):
 
     def add(self, to: Emitter, number: str, acts: str) -> None:
         """Append a turn if one of the lanes does it, and note which lanes do."""
-        last, some = to.load("i64", self.count), to.any(acts)
-        to.do(f"store i32 {to.op(f'trunc i64 {number} to i32')}, ptr {to.at(self.numbers, last, 'i32')}")
-        to.store("i64", to.op(f"add i64 {last}, {to.op(f'zext i1 {some} to i64')}"), self.count)
+        lanes = to.op(f"shl i64 {lane_bits(to, acts)}, {LANES_BIT}")
+        some = self._append(to, to.op(f"or i64 {number}, {lanes}"), lanes)
         if self.seen:
             with to.when(some):
                 kind = f"<{to.width} x i64>"
@@ -155,13 +161,34 @@ class TurnList(NamedTuple):
                 chosen = to.op(f"select {to.truth} {acts}, {kind} {after}, {kind} {before}")
                 to.store(kind, chosen, self.seen, SEEN, extra=", align 64")
 
+    def take(self, to: Emitter, other: "TurnList", lanes: str) -> None:
+        """Make it a list of those turns of another one that some of these lanes do."""
+        to.store("i64", 0, self.count)
+        mask = to.op(f"shl i64 {lanes}, {LANES_BIT}")
+        with to.each(to.load("i64", other.count)) as place:
+            turn = to.load("i64", other.turns, place, "i64")
+            self._append(to, turn, to.op(f"and i64 {turn}, {mask}"))
 
-def new_list(to: Emitter, turns: str, bits: int | None) -> TurnList:
+    def _append(self, to: Emitter, turn: str, lanes: str) -> str:
+        """Append a turn if there are lanes that do it; returns if there are."""
+        last, some = to.load("i64", self.count), to.op(f"icmp ne i64 {lanes}, 0")
+        to.store("i64", turn, self.turns, last, "i64")
+        to.store("i64", to.op(f"add i64 {last}, {to.op(f'zext i1 {some} to i64')}"), self.count)
+        return some
+
+
+def lane_bits(to: Emitter, truth: str) -> str:
+    """The lanes for which something is true, as the bits of a number."""
+    bits = truth if to.width == 1 else to.op(f"bitcast {to.truth} {truth} to i{to.width}")
+    return to.op(f"zext i{to.width} {bits} to i64")
+
+
+def new_list(to: Emitter, turns: str, bits: int | None = None) -> TurnList:
     """A list of at most `turns` turns. With `bits`, lanes note which turns they did."""
-    numbers, count, seen = to.op(f"alloca i32, i64 {turns}"), to.op("alloca i64"), ""
+    places, count, seen = to.op(f"alloca i64, i64 {turns}"), to.op("alloca i64"), ""
     if bits is not None:
         seen = to.op(f"alloca [{SEEN + 8 * to.width} x i8], align 64")
         most = to.larger(turns, bits)
         to.store("i64", to.op(f"udiv i64 {bits << SCALE_BITS}, {most}"), seen)
         to.store(f"<{to.width} x i64>", "zeroinitializer", seen, SEEN, extra=", align 64")
-    return TurnList(numbers, count, seen)
+    return TurnList(places, count, seen)

@@ -98,8 +98,9 @@ class Loop:
 
     A loop that `lists` (a name, a slot) makes a list of its turns after which that slot is not 0. If it is the same
     slot for all turns, no other loop reads it. Loops that `follow` the list have the same turns, and do only those on
-    the list: the conditions of the others are 0 until the list is made again. So a CPU visits only turns on the list. A
-    `backward` loop has the same turns from the last to the first.
+    the list: the conditions of the others are 0 until the list is made again. So a CPU visits only turns on the list, and
+    in a repeat only those that a lane needs that goes on. A `backward` loop has the same turns from the last to the
+    first.
 
     `skips`, a column and a slot, is for turns that change nothing where the slot is 0, but for a slot that all turns
     write. The column says how many of the next turns name the same slot: they are left out if it is 0 in all lanes. No
@@ -180,6 +181,13 @@ def flattened(body: Body) -> Iterator[Loop]:
             yield from flattened(part.body)
         else:
             yield part
+
+
+def uneven_repeats(body: Body) -> Iterator[Repeat]:
+    """Repeats that lanes do unequally often; but not those within others of them."""
+    for part in body:
+        if isinstance(part, Repeat):
+            yield from uneven_repeats(part.body) if part.uniform else (part,)
 
 
 @dataclass(frozen=True, eq=False)
