@@ -161,10 +161,15 @@ def add_points(kind: Kind, finishes: bool) -> Part:
 
 
 def load_joins(kinds: list[Kind], finishes: bool) -> list[Part]:
-    """All loads of touching bodies on each other."""
-    acting = {"when": TOUCHES.at(1, "on"), "follows": PAIRS}
-    none = fill(lambda plan: joined_of(plan).every_join(), JOIN.at(0, "stiff"), rare=True, **acting)
-    return [none, *(add_points(kind, finishes) for kind in kinds)]
+    """All loads of touching bodies on each other. In the last round they keep their forces, and do not touch."""
+
+    def joins(slots: Slots, when: Slots) -> Part:
+        options = {"columns": 2, "rare": True, "follows": PAIRS}
+        return fill(lambda plan: joined_of(plan).every_join(), slots, when=when, **options)
+
+    on = TOUCHES.at(1, "on")
+    last = [joins(on, fixed("finishing"))] if finishes else []
+    return [*last, joins(JOIN.at(0, "stiff"), on), *(add_points(kind, finishes) for kind in kinds)]
 
 
 # -- the matrix -------------------------------------------------------------------------------------------------------

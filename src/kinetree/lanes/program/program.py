@@ -98,7 +98,7 @@ class Loop:
 
     A loop that `lists` (a name, a slot) makes a list of its turns after which that slot is not 0. If it is the same
     slot for all turns, no other loop reads it. Loops that `follow` the list have the same turns, and do only those on
-    the list: the conditions of the others are 0 until the list is made again. So a CPU visits only turns on the list, and
+    the list: the conditions of the others are 0 until the list is made again. So a CPU visits only turns on the list,
     in a repeat only those that a lane needs that goes on. A `backward` loop has the same turns from the last to the
     first.
 
