@@ -264,6 +264,15 @@ class Program:
 
         return of(self.body)
 
+    @property
+    def searches(self) -> bool:
+        """True if some lanes may repeat loops more often than others, until they find a solution."""
+
+        def of(part: Loop | Repeat) -> bool:
+            return isinstance(part, Repeat) and (not part.uniform or any(map(of, part.body)))
+
+        return any(map(of, self.body))
+
 
 class Memory:
     """The layout of the slots of one row: named fields."""
