@@ -12,15 +12,14 @@ import numpy as np
 from kinetree._arrays import there
 from kinetree.actuate import muscle
 from kinetree.actuate.activation import SHORTEST
-from kinetree.lanes import Loop, Memory, Slots
+from kinetree.lanes import Memory, Slots
 from kinetree.model import Model
 from kinetree.model.actuators import FILTEREXACT, INTEGRATOR, MUSCLE
 
 from .carrying import CARRIED
 from .drive_plan import DriveGroup, drives_of
-from .kinematics import at_q
 from .memory import NUMBER, ROW, fixed
-from .parts import Known, Part, table
+from .parts import Known, Part, added, part, table
 from .plan import Plan
 from .tables import split
 
@@ -204,21 +203,18 @@ def driving(drive: DriveGroup, to: str, implicit: bool) -> Part:
     """Forces of the actuators on hinges and sliders, added to a field of their rows."""
     stateful = drive.stateful
 
-    def step(known: Motor, _: tuple, reads: tuple) -> tuple:
-        (q,), qd, ctrl, *rest = reads
+    def step(known, q, qd, ctrl, *rest):
         force, slope, rate = driven(known, known.gear * q, known.gear * qd, ctrl, rest[0] if stateful else None)
-        return written(stateful, implicit, slope, rate), (known.gear * force,), ()
-
-    ports = ActuatorSlots.of(2, stateful, implicit)
-    reads = (at_q(1, 1), ROW.at(0, "qd"), *ports.reads)
-    loop = Loop(step, 5, jax.tree.structure(motor_of(drive)), reads=reads, writes=ports.writes, adds=(ROW.at(0, to),))
+        return (*written(stateful, implicit, slope, rate), known.gear * force)
 
     def turns(plan: Any) -> np.ndarray:
         at = wires(plan, drive)
         rows = rows_of(plan, at)
         return table(plan.row(rows), plan.q + plan.structure.q_of_row[rows], *ActuatorSlots.table(plan, at))
 
-    return Part(loop, turns, motors(drive))
+    ports = ActuatorSlots.of(2, stateful, implicit)
+    reads, made = (Slots(1, 0, NUMBER), ROW.at(0, "qd"), *ports.reads), (*ports.writes, *added(ROW.at(0, to)))
+    return part(turns, step, reads, made, (motor_of(drive), motors(drive)), columns=5)
 
 
 def bounded(implicit: bool, carries: bool) -> list[Part]:
@@ -232,11 +228,8 @@ def bounded(implicit: bool, carries: bool) -> list[Part]:
         """The part of a range that is left for actuators."""
         return tuple(bound - carried[0] for bound in bounds) if carries else bounds
 
-    def step(bounds: tuple, _: tuple, reads: tuple) -> tuple:
-        return (), (clip(reads[0], clear(bounds, reads[1:])),), ()
-
-    example = jax.tree.structure((0.0, 0.0))
-    loop = Loop(step, 1 + carries, example, reads=(ROW.at(0, "driven"), *weight), adds=(ROW.at(0, "b"),))
+    def step(bounds, total, *carried):
+        return (clip(total, clear(bounds, carried)),)
 
     def rows(plan: Any) -> np.ndarray:
         strung = [r for s in plan.strings.motors.strings for r in plan.strings.rows[s]]
@@ -250,22 +243,21 @@ def bounded(implicit: bool, carries: bool) -> list[Part]:
     def ranges(model: Model, own: np.ndarray) -> tuple:
         return tuple(there(model.actuators).joint_range[own, k] for k in range(2))
 
-    def bounds_of(model: Model, plan: Any, known: Known) -> tuple:
-        return ranges(model, rows(plan))
+    def summed(plan: Any) -> np.ndarray:
+        return table(*columns(plan, rows(plan)))
 
-    sums = Part(loop, lambda plan: table(*columns(plan, rows(plan))), bounds_of)
+    bounds = (0.0, 0.0), lambda model, plan, known: ranges(model, rows(plan))
+    sums = part(summed, step, (ROW.at(0, "driven"), *weight), added(ROW.at(0, "b")), bounds)
     if not implicit:
         return [sums]
 
-    def braked(known: tuple, _: tuple, reads: tuple) -> tuple:
+    def braked(known, total, slope, h, *carried):
         gear, bounds = known
-        total, slope, h, *carried = reads
         weakest, strongest = clear(bounds, carried)
         full = (total <= weakest) | (total >= strongest)
-        return (), (jnp.where(full, jnp.zeros_like(slope), -h * slope * gear * gear),), ()
+        return (jnp.where(full, jnp.zeros_like(slope), -h * slope * gear * gear),)
 
     reads = (ROW.at(0, "driven"), MOTOR.at(1 + carries, "slope"), fixed("h"), *weight)
-    brake = Loop(braked, 2 + carries, jax.tree.structure((0.0, (0.0, 0.0))), reads=reads, adds=(ROW.at(0, "load"),))
 
     def turns(plan: Any) -> np.ndarray:
         at = wires(plan, "row")
@@ -276,15 +268,14 @@ def bounded(implicit: bool, carries: bool) -> list[Part]:
         at = wires(plan, "row")
         return a.gear[at.number, 0], ranges(model, rows_of(plan, at))
 
-    return [sums, Part(brake, turns, gears)]
+    return [sums, part(turns, braked, reads, added(ROW.at(0, "load")), ((0.0, (0.0, 0.0)), gears))]
 
 
 def advance_activations(drive: DriveGroup, field: str, rate: str) -> Part:
     """Activations at the end of a step, from a field and a rate."""
 
-    def step(known: Motor, _: tuple, reads: tuple) -> tuple:
-        return (next_activation(known, *reads),), (), ()
+    def turns(plan: Any) -> np.ndarray:
+        return table(plan.activation(wires(plan, drive).activation))
 
-    reads = (ACTIVATION.at(0, field), ACTIVATION.at(0, rate))
-    loop = Loop(step, 1, jax.tree.structure(motor_of(drive)), reads=reads, writes=(ACTIVATION.at(0, "now"),))
-    return Part(loop, lambda plan: table(plan.activation(wires(plan, drive).activation)), motors(drive))
+    known = motor_of(drive), motors(drive)
+    return part(turns, lambda *x: (next_activation(*x),), ACTIVATION.of(0, field, rate), ACTIVATION.of(0, "now"), known)

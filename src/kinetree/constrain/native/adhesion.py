@@ -10,14 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes import Loop, Memory, Slots
+from kinetree.lanes import Memory, Slots
 from kinetree.model.world import BOTH
 from kinetree.spatial import Force, Vec3
 
 from .actuators import ActuatorSlots, driven, motor_of, motors, wires, written
 from .drive_plan import DriveGroup
-from .memory import ACTS, NUMBER, POINT, ROW, ZERO3, coupled_memory
-from .parts import Part, fill, table
+from .memory import ACTS, POINT, ROW, ZERO3, coupled_memory
+from .parts import Part, added, fill, part, table
 
 STICKY = Memory(count=0.0, closing=0.0, share=0.0)  # points that are near, their speeds, and the force of each
 
@@ -77,54 +77,44 @@ def _signs(both: bool) -> Any:
 def count_near_points(both: bool) -> Part:
     """Count the near points of each body, and add up the speeds at which they come together."""
 
-    def step(sign: Any, _: tuple, reads: tuple) -> tuple:
-        near, v1, v2, point, *other = reads
+    def step(sign, near, v1, v2, point, *other):
         pulls = _pushed(other[0] if both else point.position, point.normal)
         first = v1.dot(_pushed(point.position, point.normal)) if both else jnp.zeros_like(sign)
-        return (), (near, near * sign * (first - v2.dot(pulls))), ()
+        return (near, near * sign * (first - v2.dot(pulls)))
 
     near = ACTS.at(3, "D")
-    reads = (near, ROW.at(0, "v"), ROW.at(1, "v"), *_ends(both))
-    adds = (STICKY.at(5, "count"), STICKY.at(5, "closing"))
-    loop = Loop(step, 6, NUMBER, reads=reads, adds=adds, when=near)
-    return Part(loop, _turns(both), _signs(both))
+    reads, made = (near, ROW.at(0, "v"), ROW.at(1, "v"), *_ends(both)), added(*STICKY.of(5, "count", "closing"))
+    return part(_turns(both), step, reads, made, (0.0, _signs(both)), when=near)
 
 
 def press_bodies(both: bool) -> Part:
     """Put the forces on the bodies, at each point, before the forces of motion are summed up."""
 
-    def step(sign: Any, _: tuple, reads: tuple) -> tuple:
-        share, point, *other = reads
+    def step(sign, share, point, *other):
         second = _pushed(other[0] if both else point.position, point.normal) * (sign * share)
-        return (), ((_pushed(point.position, point.normal) * -share, second) if both else (second,)), ()
+        return (_pushed(point.position, point.normal) * -share, second) if both else (second,)
 
-    adds = (*((ROW.at(0, "force"),) if both else ()), ROW.at(1, "force"))
-    reads = (STICKY.at(5, "share"), *_ends(both))
-    loop = Loop(step, 6, NUMBER, reads=reads, adds=adds, when=ACTS.at(3, "D"))
-    return Part(loop, _turns(both), _signs(both))
+    reads, made = (STICKY.at(5, "share"), *_ends(both)), added(ROW.at(0, "force"), ROW.at(1, "force"))
+    return part(_turns(both), step, reads, made[not both :], (0.0, _signs(both)), when=ACTS.at(3, "D"))
 
 
 def _share_forces(drive: DriveGroup, implicit: bool) -> Part:
     """Find the forces of the actuators, and the share of each point."""
     stateful = drive.stateful
 
-    def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        count, closing, ctrl, *rest = reads
+    def step(known, count, closing, ctrl, *rest):
         some = jnp.maximum(count, jnp.ones_like(count))
         none = jnp.zeros_like(count)
         force, slope, rate = driven(known, none, closing / some, ctrl, rest[0] if stateful else None)
-        return (force / some, *written(stateful, implicit, slope, rate)), (), ()
-
-    ports = ActuatorSlots.of(1, stateful, implicit)
-    reads = (STICKY.at(0, "count"), STICKY.at(0, "closing"), *ports.reads)
-    writes = (STICKY.at(0, "share"), *ports.writes)
-    loop = Loop(step, 4, jax.tree.structure(motor_of(drive)), reads=reads, writes=writes)
+        return (force / some, *written(stateful, implicit, slope, rate))
 
     def turns(plan: Any) -> np.ndarray:
         at = wires(plan, drive)
         return table(plan.sticky(at.number), *ActuatorSlots.table(plan, at))
 
-    return Part(loop, turns, motors(drive))
+    ports = ActuatorSlots.of(1, stateful, implicit)
+    reads, writes = (*STICKY.of(0, "count", "closing"), *ports.reads), (STICKY.at(0, "share"), *ports.writes)
+    return part(turns, step, reads, writes, (motor_of(drive), motors(drive)), columns=4)
 
 
 def adhesion_parts(drives: list[DriveGroup], touches: tuple[bool, ...], implicit: bool) -> list[Part]:

@@ -7,13 +7,15 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree.dynamics.schedules.choose import may_sequence
-from kinetree.lanes import Loop, Program, written_out
+from kinetree.lanes import Program, run, run_slope, written_out
 from kinetree.lanes.kept.once import OncePerOwner
+from kinetree.lanes.linear import BoundProgram
+from kinetree.lanes.program.single import Single, single
 from kinetree.model import Model
 from kinetree.spatial import Vec3
 
 from .memory import ZERO3, fixed
-from .parts import Known, Part, Parts, body_of, flat, once, stacked
+from .parts import Known, Part, Parts, body_of, flat, once, part, stacked
 from .plan import Plan
 
 
@@ -31,16 +33,11 @@ START = Start(ZERO3, 0.0, 0.0)
 def starting() -> Part:
     """What all loops share."""
 
-    def step(known: Start, _: tuple, __: tuple) -> tuple:
-        return tuple(known), (), ()
-
-    loop = Loop(step, 0, jax.tree.structure(START), writes=tuple(map(fixed, Start._fields)))
-
     def constants(model: Model, plan: Plan, known: Known) -> Start:
         least = 2 * known.h if plan.world.safe_reference else 0.0
         return Start(Vec3(*(model.gravity[k] for k in range(3))), known.h, least)
 
-    return Part(loop, once, constants)
+    return part(once, lambda known: tuple(known), (), tuple(map(fixed, Start._fields)), (START, constants))
 
 
 class Native(NamedTuple):
@@ -57,11 +54,48 @@ class Native(NamedTuple):
 
 _tables: OncePerOwner[Any] = OncePerOwner()
 _constants: OncePerOwner[Any] = OncePerOwner()
+_singles: OncePerOwner[Single] = OncePerOwner()
 
 
 def tables_of(native: Native, plan: Plan) -> tuple[np.ndarray, ...]:
     """The tables of all loops, made once for a plan."""
-    return _tables.get(plan, id(native), lambda: tuple(p.table(plan) for p in native.parts))
+
+    def make() -> tuple[np.ndarray, ...]:
+        found = tuple(p.table(plan) for p in native.parts)
+        if [t.shape[1] for t in found] != [p.loop.columns for p in native.parts]:
+            raise ValueError(f"{native.program.name}: a table has other columns than its loop")
+        return found
+
+    return _tables.get(plan, id(native), make)
+
+
+class BoundNative(NamedTuple):
+    """A program for a plan: its constants, and the widths of its outputs."""
+
+    native: Native
+    plan: Plan
+    constants: tuple
+    widths: tuple[int, ...]
+
+    def values(self, *inputs: Any) -> tuple:
+        """The outputs."""
+        tables = tables_of(self.native, self.plan)
+        return run(self.native.program, self.plan.slots, self.widths, tables, self.constants, inputs)
+
+    def slopes(self, *inputs: Any, outputs: tuple[int, ...] | None = None) -> tuple:
+        """What has the derivatives of a program without repeats, and is zero: of all outputs, or of some."""
+        tables = tables_of(self.native, self.plan)
+        key = id(self.native), outputs
+        one = _singles.get(self.plan, key, lambda: single(self.native.program, tables, outputs))
+        widths = self.widths if outputs is None else tuple(self.widths[k] for k in outputs)
+        constants = one.constants(self.constants, inputs[0].dtype)
+        return run_slope(one.program, one.slots, widths, one.tables, constants, inputs)
+
+    @property
+    def linear(self) -> BoundProgram:
+        """A program that is linear in its last inputs."""
+        tables = tables_of(self.native, self.plan)
+        return BoundProgram(self.native.program, self.plan.slots, self.widths, tables, self.constants)
 
 
 def written_for(native: Native, model: Model, plan: Plan, widths: tuple[int, ...], constants: tuple) -> Program | None:

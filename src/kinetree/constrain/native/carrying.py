@@ -5,15 +5,14 @@ The compensated weight of each body is summed inward along the tree, which gives
 
 from typing import Any
 
-import jax
 import numpy as np
 
-from kinetree.lanes import Loop, Memory
-from kinetree.spatial import Force, Vec3
+from kinetree.lanes import Memory
+from kinetree.spatial import Force
 
 from .kinematics import carried_weight
-from .memory import FORCE, NUMBER, ROW, ZERO3, fixed
-from .parts import Part, fill, table
+from .memory import FORCE, ROW, ZERO3, fixed
+from .parts import Part, added, fill, part, table
 
 CARRIED = Memory(force=FORCE, tau=0.0)  # of a row: the weight that is carried of all that hangs from it
 
@@ -21,21 +20,13 @@ CARRIED = Memory(force=FORCE, tau=0.0)  # of a row: the weight that is carried o
 def carry_weights() -> list[Part]:
     """The force of each row that carries weight, after poses are known."""
 
-    def weigh(known: tuple, _: tuple, reads: tuple) -> tuple:
-        (mass, moment), (pose, gravity) = known, reads
+    def weigh(known, pose, gravity):
+        mass, moment = known
         h = pose.orientation.turn(moment) + pose.position * mass
-        return (Force(h.cross(gravity), gravity * mass),), (), ()
+        return (Force(h.cross(gravity), gravity * mass),)
 
-    example = jax.tree.structure((0.0, ZERO3))
-    reads = (ROW.at(0, "pose"), fixed("gravity"))
-    weight = Loop(weigh, 2, example, reads=reads, writes=(CARRIED.at(1, "force"),))
-
-    def pass_on(counts: Any, _: tuple, reads: tuple) -> tuple:
-        S, force = reads
-        return (-counts * S.dot(force),), (force,), ()
-
-    reads = (ROW.at(0, "S"), CARRIED.at(1, "force"))
-    inward = Loop(pass_on, 3, NUMBER, reads=reads, writes=(CARRIED.at(1, "tau"),), adds=(CARRIED.at(2, "force"),))
+    def pass_on(counts, S, force):
+        return (-counts * S.dot(force), force)
 
     def turns(plan: Any) -> np.ndarray:
         rows = plan.outward_rows[::-1]
@@ -45,11 +36,13 @@ def carry_weights() -> list[Part]:
         """1 for rows whose joints leave compensation to actuators."""
         return np.isin(plan.outward_rows[::-1], plan.actuators.wiring.carries).astype(float)
 
-    def weights(model: Any, plan: Any, known: Any) -> tuple[Any, Vec3]:
-        return carried_weight(model, plan)
+    def massive(plan: Any) -> np.ndarray:
+        return table(plan.row(plan.massive), plan.carried(plan.massive))
 
+    force, passed = CARRIED.at(1, "force"), (CARRIED.at(1, "tau"), *added(CARRIED.at(2, "force")))
+    weights = (0.0, ZERO3), lambda model, plan, known: carried_weight(model, plan)
     return [
         fill(lambda plan: table(plan.carried(np.arange(-1, plan.n))), CARRIED.at(0, "force")),
-        Part(weight, lambda plan: table(plan.row(plan.massive), plan.carried(plan.massive)), weights),
-        Part(inward, turns, counts),
+        part(massive, weigh, (ROW.at(0, "pose"), fixed("gravity")), (force,), weights),
+        part(turns, pass_on, (ROW.at(0, "S"), force), passed, (0.0, counts)),
     ]

@@ -11,7 +11,7 @@ from kinetree._arrays import library, there
 from kinetree.collide import Geom, collider
 from kinetree.collide.pool import pooled
 from kinetree.collide.solids import UNIT_BOX
-from kinetree.lanes import Lane, Loop, Memory, Slots
+from kinetree.lanes import Lane, Memory, Slots
 from kinetree.model import Model, Placement
 from kinetree.model.orientation import orientation_of
 from kinetree.model.world import BOTH, PairSurfaces
@@ -24,7 +24,7 @@ from ..weights import inverse_weights
 from .features import with_power
 from .memory import ACTS, NUMBER, PLACEMENT, ROW, ZERO3, Point, coupled_memory, fixed, point_memory
 from .near import is_asked
-from .parts import Known, Part, WithPool, table
+from .parts import Known, Part, WithPool, part, table
 from .plan import Plan
 from .tables import split
 
@@ -155,31 +155,28 @@ def collide_pairs(kinds: tuple[str, str], moving: int, single: bool = False, cro
     count, both, by_pool = function.points, moving == BOTH, kinds not in BY_FORMULA
     example, between = WITH_HULLS if by_pool else MEETING, Between(moving)
 
-    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+    def step(known, *reads):
         known, pool = known if by_pool else (known, None)
         found = _found(function, *between.shapes(known, reads, pool), known.reach)
         if not both:
-            return tuple(found), (), ()
+            return tuple(found)
         away = between.places(reads)[2]
         made: list[Any] = []
         for k in range(count):
             near, point, distance = found[3 * k : 3 * k + 3]
             made += [near, point, distance, point.position - away]
-        return tuple(made), (), ()
+        return tuple(made)
 
     rows = 4 if both else 2
-    slots = place_slots(rows)
     memory = (coupled_memory if both else point_memory)(1)
-    columns = rows + (3 if both else 2) * count  # points, their stiffness, their places in the other tree
     writes: list[Slots] = []
-    for k in range(count):
+    for k in range(count):  # columns after those of rows: points, their stiffness, their places in the other tree
         writes += _point_slots(rows + k, rows + count + k, memory)
         if both:
             writes.append(Slots(rows + 2 * count + k, 0, jax.tree.structure(ZERO3), cold=True))
     when = ACTS.at(rows + count, "D") if is_asked(kinds, both or crowded) else None
-    structure = jax.tree.structure(example)
-    loop = Loop(step, columns, structure, reads=slots, writes=tuple(writes), when=when, pool=by_pool)
-    return Part(loop, pair_table(kinds, moving), pair_constants(kinds, moving, by_pool))
+    known = example, pair_constants(kinds, moving, by_pool)
+    return part(pair_table(kinds, moving), step, place_slots(rows), writes, known, when=when, pool=by_pool)
 
 
 def distance_slot(column: int, memory: Memory) -> Slots:
@@ -276,19 +273,18 @@ def soften_contacts(dim: int, elliptic: bool, power: int | None) -> Part:
     """Reference accelerations and stiffness of all points of a number of dimensions."""
     memory = point_memory(dim)
 
-    def step(known: Surface, _: tuple, reads: tuple) -> tuple:
-        point, distance, v, a, least_time = reads
+    def step(known, point, distance, v, a, least_time):
         speed = along(point, known.sign, v, dim)
         surface = known.pair._replace(solimp=with_power(known.pair.solimp, power))
         ref, D = soft_contact(surface, distance, speed, known.weight, known.impratio, least_time, elliptic)
         w = tuple(y - r for y, r in zip(along(point, known.sign, a, dim), ref, strict=True))
-        return (D, ref, w), (), ()
+        return (D, ref, w)
 
     reads = (memory.at(1, "point"), distance_slot(1, memory), ROW.at(0, "v"), ROW.at(0, "a"), fixed("least_time"))
     near = ACTS.at(2, "D")
     writes, lists = (near, memory.at(1, "ref"), memory.at(1, "w")), (contact_list(dim, False), near)
-    loop = Loop(step, 3, jax.tree.structure(SURFACE), reads=reads, writes=writes, when=near, lists=lists)
-    return Part(loop, point_table(dim), lambda *given: surface_constants(dim, *given))
+    known = SURFACE, lambda *given: surface_constants(dim, *given)
+    return part(point_table(dim), step, reads, writes, known, when=near, lists=lists)
 
 
 def point_table(dim: int) -> Callable[[Plan], np.ndarray]:
@@ -324,18 +320,16 @@ def report_points(array: int, coupled: bool) -> Part:
     """
     memory = (coupled_memory if coupled else point_memory)(1)
 
-    def step(margin: Any, _: tuple, reads: tuple) -> tuple:
-        near, point, distance, base = reads
+    def step(margin, near, point, distance, base):
         position = point.position - base.position
         third = point.normal.cross(point.tangent)
         none = near == 0
         active = jnp.where(~none & (distance < margin), 1.0, 0.0)
         seen = (jnp.where(none, 0.0, x) for x in (*position, *point.normal, *point.tangent, *third))
-        return (), (), (*seen, jnp.where(none, -jnp.inf, -distance), active)
+        return (*seen, jnp.where(none, -jnp.inf, -distance), active)
 
     reads = (ACTS.at(3, "D"), memory.at(1, "point"), distance_slot(1, memory), ROW.at(0, "pose"))
     outputs = tuple(Lane(array, 2, k) for k in range(POINT_REPORT))
-    loop = Loop(step, 4, NUMBER, reads=reads, outputs=outputs)
 
     def turns(plan: Plan) -> np.ndarray:
         numbers, pairs = chosen(plan)
@@ -350,4 +344,4 @@ def report_points(array: int, coupled: bool) -> Part:
     def constants(model: Model, plan: Plan, known: Known) -> Any:
         return surfaces_of_pairs(there(plan.world.scene), known.dtype).margin[chosen(plan)[1]]
 
-    return Part(loop, turns, constants)
+    return part(turns, step, reads, outputs, (0.0, constants))

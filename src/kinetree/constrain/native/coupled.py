@@ -5,15 +5,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from kinetree.lanes import Loop
 from kinetree.spatial import Force, Motion, Vec3
 
 from ..contact_softness import soft_contact
-from .contacts import SURFACE, Surface, along, contact_list, surface_constants
+from .contacts import SURFACE, along, contact_list, surface_constants
 from .features import with_power
 from .kinds import Friction, Kind, cone_of, force_on_body, friction_constants
 from .memory import ACTS, ROW, Point, coupled_memory, fixed
-from .parts import Part, table
+from .parts import Part, part, table
 from .plan import Plan
 
 ROW1, POINT, ROW2, HELD1, HELD2, REPLY1, REPLY2, ACT, COLUMNS = range(9)  # columns, and their number
@@ -49,20 +48,19 @@ def soften_coupled_contacts(dim: int, elliptic: bool, power: int | None) -> Part
     """Reference accelerations and stiffness of contacts between moving bodies."""
     memory = coupled_memory(dim)
 
-    def step(known: Surface, _: tuple, reads: tuple) -> tuple:
-        point, other, ref, v1, v2, a1, a2, least_time = reads
+    def step(known, point, other, ref, v1, v2, a1, a2, least_time):
         speed = apart(point, other, v1, v2, dim)
         surface = known.pair._replace(solimp=with_power(known.pair.solimp, power))
         made, D = soft_contact(surface, ref[0], speed, known.weight, known.impratio, least_time, elliptic)
         w = tuple(y - r for y, r in zip(apart(point, other, a1, a2, dim), made, strict=True))
-        return (D, made, w), (), ()
+        return (D, made, w)
 
     own = tuple(memory.at(POINT, f) for f in ("point", "other", "ref"))
     reads = (*own, *(ROW.at(row, f) for f in ("v", "a") for row in (ROW1, ROW2)), fixed("least_time"))
     D = ACTS.at(ACT, "D")
     writes, lists = (D, own[2], memory.at(POINT, "w")), (contact_list(dim, True), D)
-    loop = Loop(step, COLUMNS, jax.tree.structure(SURFACE), reads=reads, writes=writes, when=D, lists=lists)
-    return Part(loop, _turns(dim), lambda *given: surface_constants(dim, *given, coupled=True))
+    known = SURFACE, lambda *given: surface_constants(dim, *given, coupled=True)
+    return part(_turns(dim), step, reads, writes, known, columns=COLUMNS, when=D, lists=lists)
 
 
 def coupled(dim: int, elliptic: bool) -> Kind:

@@ -19,12 +19,12 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.dynamics.elements.articulated import freed_bias, joint_drive
-from kinetree.lanes import Loop, Slots
+from kinetree.lanes import Slots
 
 from . import loops
 from .links import BLOCK, CARRIER, ENTRY, GROUP, WIDTH
-from .memory import NOTHING, NUMBER, REPLY, ROW
-from .parts import Part, fill
+from .memory import NUMBER, REPLY, ROW
+from .parts import Part, added, fill, part
 from .plan import Plan
 
 Three = tuple[Any, Any, Any]
@@ -81,14 +81,13 @@ def clear_stiffness() -> Part:
 def clear_paths() -> list[Part]:
     """Find which groups act, and clear the forces on their paths."""
 
-    def act(_: tuple, __: tuple, reads: tuple) -> tuple:
+    def act(*reads):
         a, b, c = map(jnp.abs, reads[0])
-        return (a + b + c,), (), ()
+        return (a + b + c,)
 
-    acts = Loop(act, 1, NOTHING, reads=(GROUP.at(0, "stiff"),), writes=(GROUP.at(0, "acts"),))
     when = GROUP.at(1, "acts")
     return [
-        Part(acts, _every),
+        part(_every, act, (GROUP.at(0, "stiff"),), (GROUP.at(0, "acts"),)),
         fill(lambda plan: plan.links.carriers(), CARRIER.at(0, "sags"), when=when),
         fill(_entries, ENTRY.at(0, "v"), when=when, columns=4),
     ]
@@ -97,58 +96,45 @@ def clear_paths() -> list[Part]:
 def sweep_links() -> Part:
     """Find V by sweeping the unit forces of links inward."""
 
-    def step(merges: Any, _: tuple, reads: tuple) -> tuple:
-        sags, onto, pushes, S, pivot = reads
+    def step(merges, sags, onto, pushes, S, pivot):
         v = tuple(joint_drive(S, push, sag) for push, sag in zip(pushes, sags, strict=True))
         left = tuple(freed_bias(pivot.U, pivot.d_inverse, u, sag) for u, sag in zip(v, sags, strict=True))
-        return (v, jax.tree.map(lambda a, b: b + merges * a, onto, left)), (), ()
+        return (v, jax.tree.map(lambda a, b: b + merges * a, onto, left))
 
     reads = (CARRIER.at(0, "sags"), CARRIER.at(1, "sags"), ENTRY.at(2, "v"), ROW.at(3, "S"), ROW.at(3, "pivot"))
-    loop = Loop(
-        step, 5, NUMBER, reads=reads, writes=(ENTRY.at(2, "v"), CARRIER.at(1, "sags")), when=GROUP.at(4, "acts")
-    )
-    return Part(
-        loop, lambda plan: plan.links.sweeps(plan.row)[0], lambda model, plan, known: plan.links.sweeps(plan.row)[1]
-    )
+    made = (ENTRY.at(2, "v"), CARRIER.at(1, "sags"))
+    merges = 0.0, lambda model, plan, known: plan.links.sweeps(plan.row)[1]
+    return part(lambda plan: plan.links.sweeps(plan.row)[0], step, reads, made, merges, when=GROUP.at(4, "acts"))
 
 
 def factor_links(rigid: bool) -> list[Part]:
     """Compute K and its factors, in blocks; `rigid`: there are loops."""
 
-    def unit(known: Three, _: tuple, reads: tuple) -> tuple:
+    def unit(known, stiff):
         zero = jnp.zeros_like(known[0])
-        own = [jnp.where(C < 0, -one, one) for one, C in zip(known, reads[0], strict=True)]
-        return (tuple(own[r] if r == c else zero for r in range(WIDTH) for c in range(WIDTH)),), (), ()
+        own = [jnp.where(C < 0, -one, one) for one, C in zip(known, stiff, strict=True)]
+        return (tuple(own[r] if r == c else zero for r in range(WIDTH) for c in range(WIDTH)),)
 
-    def product(_: tuple, __: tuple, reads: tuple) -> tuple:
-        one, two, d_inverse, other = reads
+    def product(one, two, d_inverse, other):
         scale = jnp.where(other != 0, d_inverse, jnp.zeros_like(d_inverse))
         scaled = tuple(jnp.where(other != 0, b * scale, jnp.zeros_like(b)) for b in two)
-        return (), (tuple(a * b for a in one for b in scaled),), ()
+        return (tuple(a * b for a in one for b in scaled),)
 
-    def eliminate(_: tuple, __: tuple, reads: tuple) -> tuple:
-        entry, one, two, pivot = reads
+    def eliminate(entry, one, two, pivot):
         factors = factors_of(pivot)
         answers = [solved(factors, row) for row in rows3(two)]
         taken = [dot3(row, answer) for row in rows3(one) for answer in answers]
-        return (tuple(a - b for a, b in zip(entry, taken, strict=True)),), (), ()
+        return (tuple(a - b for a, b in zip(entry, taken, strict=True)),)
 
-    def factor(_: tuple, __: tuple, reads: tuple) -> tuple:
-        return (factors_of(reads[0]),), (), ()
-
-    stiff = (GROUP.at(1, "stiff"),)
-    ones = Loop(unit, 2, jax.tree.structure((0.0,) * WIDTH), reads=stiff, writes=(BLOCK.at(0, "k"),))
+    ones = (0.0,) * WIDTH, lambda model, plan, known: tuple(plan.links.matrix()[1].T)
     reads = (ENTRY.at(1, "v"), ENTRY.at(2, "v"), of_pivot(3, "d_inverse"), GROUP.at(5, "acts"))
-    products = Loop(product, 6, NOTHING, reads=reads, adds=(BLOCK.at(0, "k"),), when=GROUP.at(4, "acts"))
-    four = tuple(BLOCK.at(column, "k") for column in range(4))
-    eliminated = Loop(eliminate, 5, NOTHING, reads=four, writes=four[:1], when=GROUP.at(4, "acts"))
-    done = Loop(factor, 2, NOTHING, reads=four[:1], writes=(GROUP.at(1, "factors"),), when=GROUP.at(1, "acts"))
+    four, acts, made = tuple(BLOCK.at(column, "k") for column in range(4)), GROUP.at(4, "acts"), GROUP.of(1, "factors")
     return [
-        Part(ones, lambda plan: plan.links.matrix()[0], lambda model, plan, known: tuple(plan.links.matrix()[1].T)),
+        part(lambda plan: plan.links.matrix()[0], unit, GROUP.of(1, "stiff"), four[:1], ones),
         *([loops.add_proximal_term()] if rigid else []),
-        Part(products, lambda plan: plan.links.products(plan.row)),
-        Part(eliminated, lambda plan: plan.links.eliminations()),
-        Part(done, lambda plan: plan.links.diagonal()),
+        part(lambda plan: plan.links.products(plan.row), product, reads, added(four[0]), when=acts),
+        part(lambda plan: plan.links.eliminations(), eliminate, four, four[:1], when=acts),
+        part(lambda plan: plan.links.diagonal(), lambda k: (factors_of(k),), four[:1], made, when=GROUP.at(1, "acts")),
     ]
 
 
@@ -161,44 +147,30 @@ def correct_solution(replies: bool, asks: str = "", closing: Slots | None = None
         before stay known.
     """
 
-    def total(_: tuple, __: tuple, reads: tuple) -> tuple:
-        v, u, d_inverse = reads
+    def total(v, u, d_inverse):
         scale = u * d_inverse
-        return (), (tuple(x * scale for x in v),), ()
+        return (tuple(x * scale for x in v),)
 
-    def substitute(back: bool) -> Any:
-        def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-            block, t, factors = reads
+    def substitute(back: bool) -> Part:
+        def step(block, t, factors):
             answer, rows = solved(factors, t), rows3(block)
             across = rows if not back else [tuple(row[c] for row in rows) for c in range(WIDTH)]
-            return (), (tuple(-dot3(row, answer) for row in across),), ()
+            return (tuple(-dot3(row, answer) for row in across),)
 
-        return Loop(step, 3, NOTHING, reads=(BLOCK.at(0, "k"), *own), adds=(GROUP.at(2, "t"),), when=acts)
+        seen, made = (BLOCK.at(0, "k"), *own), added(GROUP.at(2, "t"))
+        return part(lambda plan: plan.links.substitutions(back), step, seen, made, when=acts)
 
-    def answer(_: tuple, __: tuple, reads: tuple) -> tuple:
-        return (solved(reads[1], reads[0]),), (), ()
-
-    def correct(_: tuple, __: tuple, reads: tuple) -> tuple:
-        v, t = reads
-        return (), (-dot3(v, t),), ()
-
-    u = REPLY.at(3, "u") if replies else of_pivot(2, "u")
-    acts, own = GROUP.at(1, "acts"), (GROUP.at(1, "t"), GROUP.at(1, "factors"))
-    reads = (ENTRY.at(0, "v"), u, of_pivot(2, "d_inverse"))
-    summed = Loop(total, 4, NOTHING, reads=reads, adds=own[:1], when=acts)
-    mine = (GROUP.at(0, "t"), GROUP.at(0, "factors"))
-    answered = Loop(answer, 1, NOTHING, reads=mine, writes=mine[:1], when=GROUP.at(0, "acts"))
-    ended = Loop(correct, 4, NOTHING, reads=(ENTRY.at(0, "v"), own[0]), adds=(u,), when=acts)
-    solve = [
-        Part(substitute(False), lambda plan: plan.links.substitutions(False)),
-        Part(substitute(True), lambda plan: plan.links.substitutions(True)),
-        Part(answered, _every),
-    ]
+    v, u = ENTRY.at(0, "v"), REPLY.at(3, "u") if replies else of_pivot(2, "u")
+    acts, own, mine = GROUP.at(1, "acts"), GROUP.of(1, "t", "factors"), GROUP.of(0, "t", "factors")
+    answered = part(_every, lambda t, factors: (solved(factors, t),), mine, mine[:1], when=GROUP.at(0, "acts"))
+    summed = part(_entries, total, (v, u, of_pivot(2, "d_inverse")), added(own[0]), columns=4, when=acts)
+    ended = part(_entries, lambda v, t: (-dot3(v, t),), (v, own[0]), added(u), columns=4, when=acts)
+    solve = [substitute(False), substitute(True), answered]
     begin = [fill(_every, GROUP.at(0, "t"))]
     if not asks:
-        return [*begin, Part(summed, _entries), *solve, Part(ended, _entries)]
+        return [*begin, summed, *solve, ended]
     to = "force" if asks == "wanted" else "closing"
     begin += [] if replies else [loops.subtract_wanted(asks), *loops.clear_forces(to, keeps)]
     again = [loops.refine(), *solve, loops.sum_turns()] * loops.PROXIMAL_TURNS
     turns = [*solve, loops.sum_turns(first=True), *again, loops.settle_forces(), loops.keep_forces(to, closing)]
-    return [*begin, Part(summed, _entries), *turns, Part(ended, _entries)]
+    return [*begin, summed, *turns, ended]

@@ -2,17 +2,15 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from kinetree._arrays import there
-from kinetree.lanes import Loop
 from kinetree.model import Model, Placement
 from kinetree.spatial import Force, Motion, Quaternion, Vec3
 
 from ..fluid import drag
 from .memory import PLACEMENT, ROW, ZERO3
-from .parts import Known, Part, table
+from .parts import Known, Part, added, part, table
 from .plan import Plan
 from .tables import split
 
@@ -66,12 +64,11 @@ def box_constants(model: Model, plan: Plan, known: Known) -> FluidBox:
 def add_fluid_forces() -> Part:
     """The forces of the fluid on all boxes, added to the forces on their rows."""
 
-    def step(box: FluidBox, _: tuple, reads: tuple) -> tuple:
+    def step(box, *reads):
         centre, to_world, omega, speed = in_box(box, *reads)
         moment, force = drag(box.density, box.viscosity, box.size, omega, speed)
         moment, force = to_world.turn(moment), to_world.turn(force)
-        return (), (-Force(moment + centre.cross(force), force),), ()
+        return (-Force(moment + centre.cross(force), force),)
 
-    reads = (ROW.at(0, "pose"), ROW.at(0, "v"))
-    loop = Loop(step, 1, jax.tree.structure(BOX), reads=reads, adds=(ROW.at(0, "force"),))
-    return Part(loop, lambda plan: table(plan.row(rows_of_boxes(plan))), box_constants)
+    reads, made = ROW.of(0, "pose", "v"), added(ROW.at(0, "force"))
+    return part(lambda plan: table(plan.row(rows_of_boxes(plan))), step, reads, made, (BOX, box_constants))

@@ -6,12 +6,11 @@ of the tree, as contacts are. Formulas are those of equality_groups.py.
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from kinetree.dynamics.loops.held import LoopEnd
-from kinetree.lanes import Loop, Slots
+from kinetree.lanes import Slots
 from kinetree.model import Model, Placement
 from kinetree.model.equalities import WELD
 from kinetree.spatial import Force, Motion, Quaternion, Rotation, Transform, Vec3
@@ -27,7 +26,7 @@ from .kinds import Kind
 from .kinematics import point_rates
 from .links import CARRIER, GROUP, WIDTH
 from .memory import HELD_BLOCK, NOTHING, NUMBER, PLACEMENT, ROW, Held, fixed, held_bias
-from .parts import Known, Part, table
+from .parts import Known, Part, part, table
 from .plan import Plan
 from .tables import split
 
@@ -89,8 +88,8 @@ def soften_frames(size: int, moves: Moves, power: int | None) -> Part:
     """Stiffness, references and arms; while accelerations without x are known."""
     memory = frame_memory(size)
 
-    def step(known: Ends, _: tuple, reads: tuple) -> tuple:
-        *rest, gravity, least_time = reads
+    def step(known, *seen):
+        *rest, gravity, least_time = seen
         found, guessed = [], []
         for own, moving in zip((known.first, known.second), moves, strict=True):
             if not moving:
@@ -104,25 +103,13 @@ def soften_frames(size: int, moves: Moves, power: int | None) -> Part:
         rows = frame_rows(first, second, size, known.scale)
         ref, D = soft_frame(rows, known.solref, with_power(known.solimp, power), known.weight, least_time)
         own = (D, ref, (arm1, arm2), *(() if rows.turn is None else (rows.turn,)))
-        return (_residual(size, own, *guessed), *own), (), ()
+        return (_residual(size, own, *guessed), *own)
 
     reads = tuple(
         x
         for k, column in enumerate((ROW1, ROW2))
         if moves[k]
-        for x in (
-            ROW.at(column, "pose"),
-            ROW.at(COLUMNS + k, "pose"),
-            *(ROW.at(column, f) for f in ("v", "drift", "a")),
-        )
-    )
-    writes = (memory.at(FRAME, "w"), *_own(size))
-    loop = Loop(
-        step,
-        COLUMNS + 2,
-        jax.tree.structure(ENDS),
-        reads=(*reads, fixed("gravity"), fixed("least_time")),
-        writes=writes,
+        for x in (ROW.at(column, "pose"), ROW.at(COLUMNS + k, "pose"), *ROW.of(column, "v", "drift", "a"))
     )
 
     def turns(plan: Plan) -> np.ndarray:
@@ -143,7 +130,8 @@ def soften_frames(size: int, moves: Moves, power: int | None) -> Part:
         total = sum((b >= 0)[:, None] * weights[np.maximum(b, 0)] for b in bodies)
         return Ends(places[0], places[1], part.torque_scale, split(part.solref), split(part.solimp), split(total))
 
-    return Part(loop, turns, constants)
+    seen, writes = (*reads, fixed("gravity"), fixed("least_time")), (memory.at(FRAME, "w"), *_own(size))
+    return part(turns, step, seen, writes, (ENDS, constants), columns=COLUMNS + 2)
 
 
 # -- as constraints ---------------------------------------------------------------------------------------------------
@@ -228,7 +216,7 @@ def spread_frame_forces(size: int) -> Part:
     """Unit forces along the directions, times the root of their stiffness, on the carriers of the links."""
     own, moves, groups = _own(size), (True, True), size // WIDTH
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+    def step(*reads):
         kept, stiff = reads[: len(own)], reads[len(own) :]
         both: list[tuple[Force, ...]] = []
         for k in range(size):
@@ -236,12 +224,7 @@ def spread_frame_forces(size: int) -> Part:
             f = tuple(jnp.sqrt(stiff[k]) if j == k else zero for j in range(size))
             both.append(tuple(-w for w in _wrenches(size, moves, kept, f)))
         grouped = [both[WIDTH * g : WIDTH * (g + 1)] for g in range(groups)]
-        return tuple(tuple(w[end] for w in group) for group in grouped for end in (0, 1)), (), ()
-
-    links = _stiffness(size)
-    reads = (*own, *links)
-    writes = tuple(CARRIER.at(COLUMNS + k, "sags") for k in range(2 * groups))
-    loop = Loop(step, COLUMNS + 2 * groups, NOTHING, reads=reads, writes=writes, when=links[0])
+        return tuple(tuple(w[end] for w in group) for group in grouped for end in (0, 1))
 
     def turns(plan: Plan) -> np.ndarray:
         frames, members = plan.frames, plan.frames.members(size, moves)
@@ -252,4 +235,5 @@ def spread_frame_forces(size: int) -> Part:
         ]
         return np.concatenate([_turns(size, moves)(plan), table(*np.array(carriers, np.int64).T)], 1)
 
-    return Part(loop, turns)
+    links, writes = _stiffness(size), tuple(CARRIER.at(COLUMNS + k, "sags") for k in range(2 * groups))
+    return part(turns, step, (*own, *links), writes, when=links[0])

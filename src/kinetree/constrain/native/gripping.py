@@ -11,15 +11,14 @@ import jax
 import jax.numpy as jnp
 
 from kinetree._arrays import there
-from kinetree.lanes import Loop
 
 from ..cones import Cone, Response
 from ..newton import below_rounding
 from ..noslip import TURNS, cone_bounds, cone_grip, loss_grip
 from .kinds import Kind, cone_of
-from .memory import NOTHING, SIDES, Gripping, fixed, kept_forces, summed, totals
+from .memory import SIDES, Gripping, fixed, kept_forces, summed, totals
 from .newton import Linked
-from .parts import Part, fill, once
+from .parts import Part, fill, once, part
 from .plan import Plan
 
 
@@ -68,7 +67,7 @@ def _keep_forces(kind: Kind, elliptic: bool) -> Part:
     n, dim = len(kind.own), _dimension(kind)
     forces, state = n - 2, n - 1
 
-    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+    def step(known, *reads):
         kept = reads[:n]
         w = kind.w(known, kept, reads[n:])
         r, cone = kind.response(known, kept, w), _cone(kind, elliptic, known, kept)
@@ -77,37 +76,31 @@ def _keep_forces(kind: Kind, elliptic: bool) -> Part:
             soft = kept[state].on == 0
             bounds = tuple(jnp.where(soft, a, b) for a, b in zip(cone_bounds(cone, w, r), bounds, strict=True))
         again, new = kept[state].again != 0, (*r.force, *bounds)
-        return (tuple(jnp.where(again, a, b) for a, b in zip(new, kept[forces], strict=True)),), (), ()
+        return (tuple(jnp.where(again, a, b) for a, b in zip(new, kept[forces], strict=True)),)
 
-    reads = (*kind.own, *kind.now)
-    loop = Loop(step, kind.columns, kind.constants, reads=reads, writes=(kind.own[forces],), **kind.acting)
-    return Part(loop, kind.table, kind.numbers)
+    return kind.part(step, (*kind.own, *kind.now), (kind.own[forces],))
 
 
 def _decide_turn() -> Part:
     """Decide if another turn follows: the last one is over, and it changed something."""
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+    def step(*reads):
         (h, size), settled, g = summed(reads[:SIDES]), *reads[SIDES:]
         still = (g.again != 0) & below_rounding(h, size)
         again = (settled != 0) & (g.turns > 0) & ~still
         zero = jnp.zeros_like(h)
         one = jnp.where(again, jnp.ones_like(h), zero)
         turns = jnp.where(still & (settled != 0), zero, g.turns - one)
-        return (jnp.where(again, zero, settled), Gripping(g.on, one, turns)), (), ()
+        return (jnp.where(again, zero, settled), Gripping(g.on, one, turns))
 
     own = fixed("settled"), fixed("gripping")
-    return Part(Loop(step, SIDES, NOTHING, reads=(*totals("norms"), *own), writes=own), Plan.totals)
+    return part(Plan.totals, step, (*totals("norms"), *own), own, columns=SIDES)
 
 
 def _after_first_turn() -> Part:
     """After the first turn."""
-
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        return (reads[0]._replace(on=jnp.maximum(reads[0].on, reads[0].again)),), (), ()
-
     own = (fixed("gripping"),)
-    return Part(Loop(step, 0, NOTHING, reads=own, writes=own), once)
+    return part(once, lambda state: (state._replace(on=jnp.maximum(state.on, state.again)),), own, own)
 
 
 def with_turns(linked: Linked, kinds: list[Kind], elliptic: bool) -> Linked:

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Slots
+from kinetree.lanes import Lane, Slots
 from kinetree.spatial import Force
 
 from . import joined, loops
@@ -20,9 +20,9 @@ from .conjugate import beginning, conjugate_gradients, unforced
 from .features import Linking
 from .kinds import Kind, load_constraints
 from .linked import resist
-from .memory import BODY, FORCE, NOTHING, NUMBER, ROW, ZERO3, fixed
+from .memory import BODY, FORCE, ROW, ZERO3, fixed
 from .newton import Linked, at_rest, cleared, inward, outward, unloaded
-from .parts import Again, Part, copy, fill, once, table
+from .parts import Again, Part, added, copy, fill, once, part, table
 from .plan import Plan
 
 
@@ -35,36 +35,34 @@ def weighed(motion: str, pulled: bool) -> list[Part]:
     """The force that each body needs for a motion, minus that of constraints, if they `pull`."""
     pulls = (ROW.at(0, "force"),) if pulled else ()
 
-    def bodies(_: tuple, __: tuple, reads: tuple) -> tuple:
-        inertia, a, *force = reads
+    def bodies(inertia, a, *force):
         need = inertia @ a
-        return (need - force[0] if pulled else need,), (), ()
+        return (need - force[0] if pulled else need,)
 
-    def others(_: tuple, __: tuple, force: tuple) -> tuple:
-        return (-force[0] if pulled else Force(ZERO3, ZERO3),), (), ()
+    def others(*force):
+        return (-force[0] if pulled else Force(ZERO3, ZERO3),)
 
-    own = Loop(bodies, 2, NOTHING, reads=(BODY.at(1, "inertia"), ROW.at(0, motion), *pulls), writes=(_weight(0),))
+    seen, made = (BODY.at(1, "inertia"), ROW.at(0, motion), *pulls), (_weight(0),)
     return [
-        Part(own, lambda plan: table(plan.row(plan.massive), plan.body(plan.massive))),
-        Part(Loop(others, 1, NOTHING, reads=pulls, writes=(_weight(0),)), Plan.without_bodies),
+        part(lambda plan: table(plan.row(plan.massive), plan.body(plan.massive)), bodies, seen, made),
+        part(Plan.without_bodies, others, pulls, made),
     ]
 
 
 def _summed(step: Any, fields: tuple[str, ...], array: int) -> Part:
     """Output `step(armature, S · weight, *fields)`, from the last rows to the first."""
 
-    def turn(armature: Any, _: tuple, reads: tuple) -> tuple:
-        S, weight, *rest = reads
-        return (), (weight,), (step(armature, S.dot(weight), *rest),)
+    def turn(armature, S, weight, *rest):
+        return (weight, step(armature, S.dot(weight), *rest))
 
-    reads = (ROW.at(1, "S"), _weight(1), *(ROW.at(1, f) for f in fields))
-    loop = Loop(turn, 3, NUMBER, reads=reads, adds=(_weight(0),), outputs=(Lane(array, 2),))
+    reads, made = (ROW.at(1, "S"), _weight(1), *ROW.of(1, *fields)), (*added(_weight(0)), Lane(array, 2))
 
     def turns(plan: Plan) -> np.ndarray:
         rows = plan.outward_rows[::-1]
         return table(plan.up(rows), plan.row(rows), rows)
 
-    return Part(loop, turns, lambda model, plan, known: model.rows.armature[plan.outward_rows[::-1]])
+    known = 0.0, lambda model, plan, known: model.rows.armature[plan.outward_rows[::-1]]
+    return part(turns, turn, reads, made, known)
 
 
 def left_over(array: int, linking: Linking) -> list[Part]:
@@ -92,18 +90,15 @@ def left_over_of_step(array: int, linking: Linking) -> list[Part]:
     With rigid loops these have the forces μ for α, and λ for x; the slots of forces hold λ − μ.
     """
 
-    def further(_: tuple, __: tuple, reads: tuple) -> tuple:
-        above, S, x, alpha = reads
-        return (above + S * (alpha - x), alpha - x), (), ()
-
     def turns(plan: Plan) -> np.ndarray:
         return table(plan.up(plan.outward_rows), plan.row(plan.outward_rows))
 
     def left(armature: Any, need: Any, by: Any, alpha: Any, load: Any, *push: Any) -> Any:
         return sum(push, need + armature * by + load * alpha)
 
-    reads = (ROW.at(0, "a_new"), *(ROW.at(1, f) for f in ("S", "x", "alpha")))
-    writes = (ROW.at(1, "a_new"), ROW.at(1, "x_new"))
+    def further(above, S, x, alpha):
+        return (above + S * (alpha - x), alpha - x)
+
     held, fields = (), ("x_new", "alpha", "load")
     if linking.rigid:
         pushed = [loops.apply_follower_forces()] if linking.following else []
@@ -117,7 +112,7 @@ def left_over_of_step(array: int, linking: Linking) -> list[Part]:
     fields = (*fields, "resistance") if heavy else fields
     return [
         fill(Plan.every_base, ROW.at(0, "a_new")),
-        Part(Loop(further, 2, NOTHING, reads=reads, writes=writes), turns),
+        part(turns, further, (ROW.at(0, "a_new"), *ROW.of(1, "S", "x", "alpha")), ROW.of(1, "a_new", "x_new")),
         *weighed("a_new", False),
         *heavy,
         *held,
@@ -166,9 +161,9 @@ def solve_change(
 
 def copy_rows(array: int, to: str) -> Part:
     """Put an input of all rows into their slots."""
-    return copy(Plan.numbered_rows, writes=(ROW.at(0, to),), inputs=(Lane(array, 1),))
+    return copy(Plan.numbered_rows, (Lane(array, 1),), (ROW.at(0, to),))
 
 
 def output_rows(field: str, array: int) -> Part:
     """Output a field of all rows."""
-    return copy(Plan.numbered_rows, reads=(ROW.at(0, field),), outputs=(Lane(array, 1),))
+    return copy(Plan.numbered_rows, (ROW.at(0, field),), (Lane(array, 1),))

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes import Loop, Slots
+from kinetree.lanes import Slots
 from kinetree.spatial import ArticulatedInertia, Mat3, Motion, Vec3
 
 from ..jacobians import six_by_six
@@ -41,8 +41,8 @@ from .joined_plan import (
     WORKS,
 )
 from .kinds import Kind
-from .memory import HELD_BLOCK, NOTHING, NUMBER, ROW, Norms, fixed, held_bias, total
-from .parts import Part, copy, fill, table
+from .memory import HELD_BLOCK, NUMBER, ROW, Norms, fixed, held_bias, total
+from .parts import Part, added, copy, fill, part, table
 from .plan import Plan
 from .roots import axes_of, of_body, root_load
 from .tables import with_skips
@@ -60,55 +60,40 @@ def _number(column: int, offset: int = 0) -> Slots:
 def find_touching_bodies(kinds: list[Kind]) -> list[Part]:
     """Find which bodies touch, and which blocks their contacts fill."""
 
-    def look(_: tuple, __: tuple, reads: tuple) -> tuple:
-        one, two, filled = reads
+    def look(one, two, filled):
         works = one * two
-        return (jnp.maximum(filled, works), works), (), ()
+        return (jnp.maximum(filled, works), works)
 
     works, on = fixed("product"), lambda column: FILLED.at(column, "on")
     units = tuple(Motion(Vec3(*u[:3]), Vec3(*u[3:])) for u in np.eye(WIDTH).tolist())
     screws = (SCREW.at(k, "S") for k in range(WIDTH))
-    carried = Loop(lambda known, *_: ((known,), (), ()), 1, NUMBER, writes=(on(0),))
-    reads, writes = (on(0), on(1), on(2)), (on(2), works)
-    work = Loop(look, 4, NOTHING, reads=reads, writes=writes, lists=(WORKS, works), skips=(3, on(0)))
-    blocks = Loop(lambda _, __, x: (x, (), ()), 4, NOTHING, reads=(on(3),), writes=(works,), lists=(BLOCKS, works))
+    filled = 0.0, lambda model, plan, known: joined_of(plan).first_filled()[1]
+    touch = TOUCHES.at(0, "on")
+    touching = {"values": (1.0,), "when": touch, "rare": True, "columns": 3, "skips": (2, touch)}
+    working = {"lists": (WORKS, works), "skips": (3, on(0)), "columns": 4}
+
+    def eliminations(plan: Plan) -> np.ndarray:
+        return with_skips(joined_of(plan).eliminations("flags")[:, 1:4], 0)
+
     return [
         fill(lambda plan: table(*joined_of(plan).directions), *screws, values=units),
         fill(lambda plan: joined_of(plan).every_flag(), TOUCHES.at(0, "on")),
         *map(mark_touching_bodies, kinds),
-        Part(
-            carried,
-            lambda plan: joined_of(plan).first_filled()[0],
-            lambda model, plan, known: joined_of(plan).first_filled()[1],
-        ),
+        part(lambda plan: joined_of(plan).first_filled()[0], lambda known: (known,), (), (on(0),), filled),
         list_touching(PAIRS, lambda plan: joined_of(plan).every_join()),
         list_touching(ROOTS, lambda plan: joined_of(plan).between_roots()),
         list_touching(ENTRIES, lambda plan: joined_of(plan).couplings(plan.row)[0], several=True),
-        fill(
-            lambda plan: with_skips(joined_of(plan).touching(), 0),
-            on(1),
-            values=(1.0,),
-            when=TOUCHES.at(0, "on"),
-            rare=True,
-            columns=3,
-            skips=(2, TOUCHES.at(0, "on")),
-        ),
-        Part(work, lambda plan: with_skips(joined_of(plan).eliminations("flags")[:, 1:4], 0)),
-        Part(blocks, lambda plan: joined_of(plan).below()),
+        fill(lambda plan: with_skips(joined_of(plan).touching(), 0), on(1), **touching),
+        part(eliminations, look, (on(0), on(1), on(2)), (on(2), works), **working),
+        part(lambda plan: joined_of(plan).below(), lambda *x: x, (on(3),), (works,), lists=(BLOCKS, works)),
     ]
 
 
 def list_touching(name: str, turns: Callable[[Plan], np.ndarray], several: bool = False) -> Part:
     """List the turns whose pair of bodies touches; `several`: a pair has several. Column 1 has the flags of pairs."""
-    flag, works = (TOUCHES.at(0, "on"),), fixed("product")
-    return copy(
-        lambda plan: with_skips(turns(plan)[:, 1:2], 0),
-        reads=flag,
-        writes=(works,),
-        columns=2,
-        skips=(1, flag[0]) if several else None,
-        lists=(name, works),
-    )
+    flag, works = TOUCHES.at(0, "on"), fixed("product")
+    options = {"columns": 2, "skips": (1, flag) if several else None, "lists": (name, works)}
+    return copy(lambda plan: with_skips(turns(plan)[:, 1:2], 0), (flag,), (works,), **options)
 
 
 def mark_touching_bodies(kind: Kind) -> Part:
@@ -130,7 +115,7 @@ def _of_points(kind: Kind, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
 def add_points(kind: Kind, finishes: bool) -> Part:
     """Add points to the matrices of their bodies, and their forces; in the last round only the forces."""
 
-    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+    def step(known, *reads):
         own, swapped = known
         kept, r = kind.state(own, reads)
         point, other, swap = kept[0], kept[3], swapped != 0
@@ -141,22 +126,14 @@ def add_points(kind: Kind, finishes: bool) -> Part:
             for both in ((point.position, other), (other, point.position))
         )
         stiff = frame(seen_from(point, at)).articulated_to_parent(six_by_six(H))
-        return (there - at,), (stiff, -one, -two), ()
+        return (there - at, stiff, -one, -two)
 
-    loop = Loop(
-        step,
-        COLUMNS + 2,
-        jax.tree.structure((jax.tree.unflatten(kind.constants, [0.0] * kind.constants.num_leaves), 0.0)),
-        reads=(*kind.own, *kind.now, *((fixed("finishing"),) if finishes else ())),
-        writes=(JOIN.at(JOIN_AT, "away"),),
-        adds=(JOIN.at(JOIN_AT, "stiff"), held_bias(HELD1), held_bias(HELD2)),
-        rare=True,
-        **kind.acting,
-    )
-    return Part(
-        loop,
-        lambda plan: _of_points(kind, plan)[0],
-        lambda model, plan, known: (kind.numbers(model, plan, known), _of_points(kind, plan)[1]),
+    seen = (*kind.own, *kind.now, *((fixed("finishing"),) if finishes else ()))
+    made = (JOIN.at(JOIN_AT, "away"), *added(JOIN.at(JOIN_AT, "stiff"), held_bias(HELD1), held_bias(HELD2)))
+    example = jax.tree.unflatten(kind.constants, [0.0] * kind.constants.num_leaves), 0.0
+    known = example, lambda model, plan, known: (kind.numbers(model, plan, known), _of_points(kind, plan)[1])
+    return part(
+        lambda plan: _of_points(kind, plan)[0], step, seen, made, known, columns=COLUMNS + 2, rare=True, **kind.acting
     )
 
 
@@ -178,40 +155,28 @@ def load_joins(kinds: list[Kind], finishes: bool) -> list[Part]:
 def tree_entries() -> list[Part]:
     """H, and the forces, of rows that are not of roots."""
 
-    def along(carry: tuple, _: tuple, reads: tuple) -> tuple:
-        held, S, *others = reads
+    def along(carry, held, S, *others):
         F = held.inertia @ S
-        return tuple(c * other.dot(F) for c, other in zip(carry, others, strict=True)), (), ()
+        return tuple(c * other.dot(F) for c, other in zip(carry, others, strict=True))
 
-    def own(_: tuple, __: tuple, reads: tuple) -> tuple:
-        S, push, resistance, held = reads
+    def own(S, push, resistance, held):
         f = push - S.dot(held.bias)
-        return (f, f), (resistance,), ()
+        return (f, f, resistance)
 
     held = HELD_BLOCK.at(0, "held")
     blank = (CELL.at(0, "k"), SOLUTION.at(1, "t"))
     unit = tuple(float(r == c) for r in range(WIDTH) for c in range(WIDTH))
-    rows = Loop(
-        along,
-        WIDTH + 3,
-        jax.tree.structure(SIX),
-        reads=(held, *(SCREW.at(1 + k, "S") for k in range(WIDTH + 1))),
-        writes=tuple(_number(WIDTH + 2, WIDTH * r) for r in range(WIDTH)),
-        scratch=True,
-    )
+    carry = SIX, lambda model, plan, known: tuple(joined_of(plan).entries(plan.row)[1].T)
+    seen = (held, *(SCREW.at(1 + k, "S") for k in range(WIDTH + 1)))
+    made = tuple(_number(WIDTH + 2, WIDTH * r) for r in range(WIDTH))
     numbers = tuple(_number(3, SOLUTION.at(0, f).offset) for f in ("f", "t"))
     reads = (*(ROW.at(0, f) for f in ("S", "push", "resistance")), HELD_BLOCK.at(1, "held"))
-    each = Loop(own, 4, NOTHING, reads=reads, writes=numbers, adds=(_number(2),), scratch=True)
     return [
-        copy(lambda plan: joined_of(plan).composed(), reads=(HELD_BLOCK.at(1, "held"),), adds=(held,), scratch=True),
+        copy(lambda plan: joined_of(plan).composed(), (HELD_BLOCK.at(1, "held"),), added(held), scratch=True),
         fill(lambda plan: joined_of(plan).plain(), *blank, values=(unit, SIX), scratch=True),
         fill(lambda plan: joined_of(plan).below(), *blank[:1], scratch=True, follows=BLOCKS, columns=4),
-        Part(
-            rows,
-            lambda plan: joined_of(plan).entries(plan.row)[0],
-            lambda model, plan, known: tuple(joined_of(plan).entries(plan.row)[1].T),
-        ),
-        Part(each, lambda plan: joined_of(plan).of_rows(plan.row)),
+        part(lambda plan: joined_of(plan).entries(plan.row)[0], along, seen, made, carry, scratch=True),
+        part(lambda plan: joined_of(plan).of_rows(plan.row), own, reads, (*numbers, *added(_number(2))), scratch=True),
     ]
 
 
@@ -225,14 +190,14 @@ def _square(I: ArticulatedInertia) -> list[tuple]:
 def root_entries() -> Part:
     """The matrix of a root's body, and the force on it."""
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+    def step(*reads):
         whole, force = root_load(reads)
         f = (*force.angular, *force.linear)
-        return (*lower(_square(whole)), f, f), (), ()
+        return (*lower(_square(whole)), f, f)
 
     reads = (HELD_BLOCK.at(1, "held"), *axes_of("resistance", "push"))
     writes = (*lower_slots(2), SOLUTION.at(3, "f"), SOLUTION.at(3, "t"))
-    return Part(Loop(step, 5, NOTHING, reads=reads, writes=writes, scratch=True), _roots)
+    return part(_roots, step, reads, writes, columns=5, scratch=True)
 
 
 def _roots(plan: Plan) -> np.ndarray:
@@ -242,8 +207,7 @@ def _roots(plan: Plan) -> np.ndarray:
 def coupling_entries() -> list[Part]:
     """(J₂ − J₁)ᵀ W (J₂ − J₁): screws of the second body are moved to the first one's point."""
 
-    def roots(_: tuple, __: tuple, reads: tuple) -> tuple:
-        W, away = reads
+    def roots(W, away):
         # With X = (1 0; −a 1), a = away ×, the blocks are W, Xᵀ W X and −W X.
         x, y, z = away
         zero = jnp.zeros_like(x)
@@ -256,32 +220,28 @@ def coupling_entries() -> list[Part]:
         moved = [(*(p + q for p, q in zip(*r, strict=True)),) for r in zip(up.rows, cross.rows, strict=True)]
         moved = [(*m, *d) for m, d in zip(moved, down.T.rows, strict=True)]
         moved += [(*d, *c) for d, c in zip(down.rows, C.rows, strict=True)]
-        return (), (*lower(_square(W)), *lower(moved), tuple(-v for r in between for v in r)), ()
+        return (*lower(_square(W)), *lower(moved), tuple(-v for r in between for v in r))
 
-    def rows(signs: tuple, _: tuple, reads: tuple) -> tuple:
-        W, away, S, *screws = reads
-
+    def rows(signs, W, away, S, *screws):
         def moved(sign: Any, S: Motion) -> Motion:
             second = jnp.where(sign > 0, sign, jnp.zeros_like(sign))
             return Motion(S.angular, S.linear + S.angular.cross(away) * second) * sign
 
         F = W @ moved(signs[0], S)
-        return (), tuple(moved(sign, other).dot(F) for sign, other in zip(signs[1:], screws, strict=True)), ()
+        return tuple(moved(sign, other).dot(F) for sign, other in zip(signs[1:], screws, strict=True))
 
-    join, when = (JOIN.at(0, "stiff"), JOIN.at(0, "away")), TOUCHES.at(1, "on")
-    adds = (*lower_slots(2), *lower_slots(3), CELL.at(4, "k"))
-    between = Loop(roots, 5, NOTHING, reads=join, adds=adds, when=when, rare=True, follows=ROOTS)
+    join, options = JOIN.of(0, "stiff", "away"), {"when": TOUCHES.at(1, "on"), "rare": True}
+    three = added(*lower_slots(2), *lower_slots(3), CELL.at(4, "k"))
     screws = tuple(SCREW.at(2 + k, "S") for k in range(WIDTH + 1))
-    column = tuple(_number(WIDTH + 3, WIDTH * r) for r in range(WIDTH))
-    signs = jax.tree.structure((*SIX, 0.0))
-    other = Loop(rows, WIDTH + 4, signs, reads=(*join, *screws), adds=column, when=when, rare=True, follows=ENTRIES)
+    column = added(*(_number(WIDTH + 3, WIDTH * r) for r in range(WIDTH)))
+    signs = (*SIX, 0.0), lambda model, plan, known: tuple(joined_of(plan).couplings(plan.row)[1].T)
+
+    def couplings(plan: Plan) -> np.ndarray:
+        return joined_of(plan).couplings(plan.row)[0]
+
     return [
-        Part(between, lambda plan: joined_of(plan).between_roots()),
-        Part(
-            other,
-            lambda plan: joined_of(plan).couplings(plan.row)[0],
-            lambda model, plan, known: tuple(joined_of(plan).couplings(plan.row)[1].T),
-        ),
+        part(lambda plan: joined_of(plan).between_roots(), roots, join, three, follows=ROOTS, **options),
+        part(couplings, rows, (*join, *screws), column, signs, follows=ENTRIES, **options),
     ]
 
 
@@ -295,7 +255,7 @@ def outward() -> list[Part]:
     K a of all after it has more by its own motion. What couples bodies adds to them where constraints are compared.
     """
 
-    def roots(_: tuple, __: tuple, reads: tuple) -> tuple:
+    def roots(*reads):
         a, f, held = Motion(Vec3(*reads[0][:3]), Vec3(*reads[0][3:])), reads[1], reads[2]
         axes, numbers = Mat3(*reads[3], *reads[4], *reads[5]), reads[6:]
         resistance, x = numbers[:WIDTH], numbers[WIDTH:]
@@ -303,39 +263,25 @@ def outward() -> list[Part]:
         by = tuple(n - o for n, o in zip(new, x, strict=True))
         change = Motion(axes.t_mul(Vec3(*by[:3])), axes.t_mul(Vec3(*by[3:])))
         size = change.dot(held.inertia @ change) + dot([r * b for r, b in zip(resistance, by, strict=True)], by)
-        return (*new, a, change), (Norms(size, dot(reads[0], f)),), ()
+        return (*new, a, change, Norms(size, dot(reads[0], f)))
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        above, before, S, x, resistance, held, new, f = reads
+    def step(above, before, S, x, resistance, held, new, f):
         by = new - x
         own = S * by
         change = before + own
         size = own.dot(held.inertia @ (change + before)) + resistance * by * by
-        return (new, above + S * new, change), (Norms(size, new * f),), ()
+        return (new, above + S * new, change, Norms(size, new * f))
 
-    axes = axes_of("resistance", "x")
-    first = Loop(
-        roots,
-        5,
-        NOTHING,
-        reads=(SOLUTION.at(3, "t"), SOLUTION.at(3, "f"), HELD_BLOCK.at(1, "held"), *axes),
-        writes=(*axes_of("x_new")[3:], *of_body("a_new", "change")),
-        adds=(total(4, "norms"),),
-        scratch=True,
-    )
-    reads = (*(ROW.at(0, f) for f in ("a_new", "change")), *(ROW.at(1, f) for f in ("S", "x", "resistance")))
+    norms = added(total(4, "norms"))
+    of_root = (*SOLUTION.of(3, "t", "f"), HELD_BLOCK.at(1, "held"), *axes_of("resistance", "x"))
+    moved = (*axes_of("x_new")[3:], *of_body("a_new", "change"), *norms)
     numbers = tuple(_number(3, SOLUTION.at(0, f).offset) for f in ("t", "f"))
-    writes = tuple(ROW.at(1, f) for f in ("x_new", "a_new", "change"))
-    loop = Loop(
-        step,
-        5,
-        NOTHING,
-        reads=(*reads, HELD_BLOCK.at(2, "held"), *numbers),
-        writes=writes,
-        adds=(total(4, "norms"),),
-        scratch=True,
-    )
-    return [Part(first, _roots), Part(loop, lambda plan: joined_of(plan).answers(plan.row, plan.up, plan.total))]
+    seen = (*ROW.of(0, "a_new", "change"), *ROW.of(1, "S", "x", "resistance"), HELD_BLOCK.at(2, "held"), *numbers)
+    made = (*ROW.of(1, "x_new", "a_new", "change"), *norms)
+    return [
+        part(_roots, roots, of_root, moved, scratch=True),
+        part(lambda plan: joined_of(plan).answers(plan.row, plan.up, plan.total), step, seen, made, scratch=True),
+    ]
 
 
 def solve_joins() -> list[Part]:

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import numpy as np
+
 from kinetree._arrays import there
 from kinetree.lanes import Loop, Slots
 
 from .joined_plan import BLOCKS, CELL, SOLUTION, WIDTH, WORKS, Joined
 from .memory import NOTHING, NUMBER
-from .parts import Part
+from .parts import Part, added, part
 from .plan import Plan
 
 
@@ -102,10 +104,9 @@ def factored() -> list[Part]:
         scaled = [[a * b for a, b in zip(y, inverse, strict=True)] for y in two]
         return tuple(t - dot(one[r], scaled[c]) for t, (r, c) in zip(target, of, strict=True))
 
-    def eliminate(_: tuple, __: tuple, reads: tuple) -> tuple:
-        pivot, one, two, *target = reads
+    def eliminate(pivot, one, two, *target):
         L, inverse = _factors(pivot)
-        return less(target, order, halves(L, one), halves(L, two), inverse), (), ()
+        return less(target, order, halves(L, one), halves(L, two), inverse)
 
     def eliminate_here(_: tuple, __: tuple, reads: tuple) -> tuple:
         pivot, one, target = _filled(reads[:LOW]), reads[LOW], reads[LOW + 1 :]
@@ -113,22 +114,19 @@ def factored() -> list[Part]:
         half = halves(L, one)
         return less(target, LOWER, half, half, inverse), (), ()
 
-    def factor(_: tuple, __: tuple, reads: tuple) -> tuple:
+    def factor(*reads):
         L, inverse = _factors(reads[0])
-        return (tuple(x for row in L for x in row), tuple(inverse)), (), ()
+        return (tuple(x for row in L for x in row), tuple(inverse))
 
     target = tuple(_entry(3, r, c) for r, c in order)
     reads = (*(CELL.at(k, "k")._replace(apart=True) for k in range(3)), *target)
     here = lower_slots(3)
     own = (*(s._replace(apart=True) for s in lower_slots(0)), reads[1], *here)
     special = Loop(eliminate_here, 5, NOTHING, reads=own, writes=here)
-    eliminated = Loop(
-        eliminate, 5, NOTHING, reads=reads, writes=target, scratch=True, follows=WORKS, special=(4, special)
-    )
-    done = Loop(factor, 2, NOTHING, reads=(CELL.at(0, "k"),), writes=_factor_slots(1), scratch=True)
+    options = {"scratch": True, "follows": WORKS, "special": (4, special), "columns": 5}
     return [
-        Part(eliminated, lambda plan: joined_of(plan).eliminations("cells")),
-        Part(done, lambda plan: joined_of(plan).diagonal()),
+        part(lambda plan: joined_of(plan).eliminations("cells"), eliminate, reads, target, **options),
+        part(lambda plan: joined_of(plan).diagonal(), factor, (CELL.at(0, "k"),), _factor_slots(1), scratch=True),
     ]
 
 
@@ -136,22 +134,22 @@ def substituted() -> list[Part]:
     """The solution, forward and back."""
 
     def substitute(back: bool) -> Part:
-        def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-            block, t, low, inverse = reads
+        def step(block, t, low, inverse):
             answer = _solved(_unpacked(low), inverse, t)
             across = [block[c::WIDTH] if back else block[WIDTH * c : WIDTH * (c + 1)] for c in range(WIDTH)]
-            return (), (tuple(-dot(row, answer) for row in across),), ()
+            return (tuple(-dot(row, answer) for row in across),)
+
+        def turns(plan: Plan) -> np.ndarray:
+            return joined_of(plan).below()[::-1].copy() if back else joined_of(plan).below()
 
         known, asks = (2, 1) if back else (1, 2)
         reads = (CELL.at(0, "k"), SOLUTION.at(known, "t"), *_factor_slots(known))
-        adds = (SOLUTION.at(asks, "t"),)
-        loop = Loop(step, 4, NOTHING, reads=reads, adds=adds, scratch=True, follows=BLOCKS, backward=back)
-        return Part(loop, lambda plan: joined_of(plan).below()[::-1].copy() if back else joined_of(plan).below())
+        options = {"scratch": True, "follows": BLOCKS, "backward": back, "columns": 4}
+        return part(turns, step, reads, added(SOLUTION.at(asks, "t")), **options)
 
-    def answer(_: tuple, __: tuple, reads: tuple) -> tuple:
-        t, low, inverse = reads
-        return (_solved(_unpacked(low), inverse, t),), (), ()
+    def answer(t, low, inverse):
+        return (_solved(_unpacked(low), inverse, t),)
 
     own = SOLUTION.at(1, "t")
-    done = Loop(answer, 2, NOTHING, reads=(own, *_factor_slots(1)), writes=(own,), scratch=True)
-    return [substitute(False), substitute(True), Part(done, lambda plan: joined_of(plan).diagonal())]
+    done = part(lambda plan: joined_of(plan).diagonal(), answer, (own, *_factor_slots(1)), (own,), scratch=True)
+    return [substitute(False), substitute(True), done]

@@ -2,12 +2,10 @@
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from kinetree._arrays import library, there
-from kinetree.lanes import Loop
 from kinetree.model import Model
 
 from ..softness import soft_row
@@ -15,7 +13,7 @@ from ..weights import inverse_weights
 from .features import with_power
 from .kinematics import at_q
 from .memory import LIMIT, ROW, fixed
-from .parts import Known, Part, table
+from .parts import Known, Part, part, table
 from .plan import Plan
 from .tables import split
 
@@ -74,17 +72,11 @@ def soften_limits(power: int | None) -> list[Part]:
     def beyond(known: LimitStart | SoftLimit, q: Any) -> Any:
         return known.sign * (q - known.bound) - known.margin
 
-    def look(known: LimitStart, _: tuple, reads: tuple) -> tuple:
-        return (jnp.where(beyond(known, *reads[0]) < 0, 1.0, 0.0), 0.0), (), ()
+    def look(known, q):
+        return (jnp.where(beyond(known, *q) < 0, 1.0, 0.0), 0.0)
 
-    def step(known: SoftLimit, _: tuple, reads: tuple) -> tuple:
-        (q,), qd, least_time = reads
-        return softened(known.soft, power, beyond(known, q), known.sign * qd, True, least_time), (), ()
-
-    D, q = LIMIT.at(1, "D"), at_q(2, 1)
-    writes, reads = (D, LIMIT.at(1, "ref")), (q, ROW.at(0, "qd"), fixed("least_time"))
-    found = Loop(look, 3, jax.tree.structure(REACH), reads=(q,), writes=writes, lists=(LIMIT_LIST, D))
-    soft = Loop(step, 3, jax.tree.structure(BOUND), reads=reads, writes=writes, when=D, follows=LIMIT_LIST)
+    def step(known, q, qd, least_time):
+        return softened(known.soft, power, beyond(known, *q), known.sign * qd, True, least_time)
 
     def turns(plan: Plan) -> np.ndarray:
         return np.concatenate([limit_table(plan), table(plan.q + plan.structure.q_of_row[plan.limits[:, 0]])], 1)
@@ -102,25 +94,26 @@ def soften_limits(power: int | None) -> list[Part]:
         own = softness(joints.limit_solref[rows], joints.limit_solimp[rows], inverse_weights(model).dof[rows])
         return SoftLimit(*reach(model, plan, known), own)
 
-    return [Part(found, turns, reach), Part(soft, turns, constants)]
+    q, own = at_q(2, 1), LIMIT.of(1, "D", "ref")
+    reads = (q, ROW.at(0, "qd"), fixed("least_time"))
+    return [
+        part(turns, look, (q,), own, (REACH, reach), lists=(LIMIT_LIST, own[0])),
+        part(turns, step, reads, own, (BOUND, constants), when=own[0], follows=LIMIT_LIST),
+    ]
 
 
 def soften_losses(power: int | None) -> Part:
     """Find the softness of friction losses."""
 
-    def step(known: Loss, _: tuple, reads: tuple) -> tuple:
-        qd, least_time = reads
-        return softened(known.soft, power, jnp.zeros_like(qd), qd, known.most > 0, least_time), (), ()
-
-    reads = (ROW.at(0, "qd"), fixed("least_time"))
-    loop = Loop(step, 2, jax.tree.structure(LOSS), reads=reads, writes=(LIMIT.at(1, "D"), LIMIT.at(1, "ref")))
+    def step(known, qd, least_time):
+        return softened(known.soft, power, jnp.zeros_like(qd), qd, known.most > 0, least_time)
 
     def constants(model: Model, plan: Plan, known: Known) -> Loss:
         rows, soft = np.array(plan.has.loss, np.int64), plan.soft_joints
         own = softness(soft.friction_solref[rows], soft.friction_solimp[rows], inverse_weights(model).dof[rows])
         return Loss(there(model.friction)[rows], own)
 
-    return Part(loop, loss_table, constants)
+    return part(loss_table, step, (ROW.at(0, "qd"), fixed("least_time")), LIMIT.of(1, "D", "ref"), (LOSS, constants))
 
 
 def limit_table(plan: Plan) -> np.ndarray:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Memory, Slots
+from kinetree.lanes import Lane, Memory, Slots
 from kinetree.model import Model
 from kinetree.spatial import Force, Motion, Vec3
 
@@ -24,7 +24,6 @@ from .memory import (
     ACTS,
     HELD_BLOCK,
     LIMIT,
-    NOTHING,
     NUMBER,
     ROW,
     Held,
@@ -36,7 +35,7 @@ from .memory import (
     point_memory,
     total,
 )
-from .parts import Known, Part, table
+from .parts import Known, Part, added, part, table
 from .plan import Plan
 
 
@@ -85,6 +84,20 @@ class Kind(NamedTuple):
         """g of force = g − C J x."""
         ref = self.bare(kept)[1]
         return constant(r, ref if isinstance(ref, tuple) else (ref,))
+
+    def part(
+        self,
+        compute: Callable[..., tuple],
+        seen: Any,
+        made: Any,
+        summed: bool = False,
+        plain: bool = False,
+        **more: Any,
+    ) -> Part:
+        """A loop over active constraints; `summed`: it adds to sums. If `plain`, turns need no constants."""
+        turns = self.with_total if summed else self.table
+        known = None if plain else (self.constants, self.numbers)
+        return part(turns, compute, seen, made, known, columns=self.columns + summed, **self.acting, **more)
 
     @property
     def acting(self) -> dict[str, Any]:
@@ -260,14 +273,13 @@ def on_joint(losses: bool) -> Kind:
 def load_constraints(kind: Kind, finishes: bool) -> Part:
     """Put curvature and force of the constraints on the tree; in the last round only the force."""
 
-    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+    def step(known, *reads):
         kept, r = kind.state(known, reads)
         g, H = kind.pressing(r, kept, reads[-1] != 0 if finishes else None)
-        return (), kind.load(known, kept, H, g), ()
+        return kind.load(known, kept, H, g)
 
     reads = (*kind.own, *kind.now, *((fixed("finishing"),) if finishes else ()))
-    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=kind.adds, **kind.acting)
-    return Part(loop, kind.table, kind.numbers)
+    return kind.part(step, reads, added(*kind.adds))
 
 
 def compare_constraints(kind: Kind) -> Part:
@@ -275,7 +287,7 @@ def compare_constraints(kind: Kind) -> Part:
     n = len(kind.own)
     beside = kind.couples or kind.links  # not in the matrix of the tree
 
-    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+    def step(known, *reads):
         kept, moved = reads[:n], reads[n + len(kind.now) :]
         w = kind.w(known, kept, reads[n : n + len(kind.now)])
         full = kind.residual(known, kept, *kind.motions(moved))
@@ -285,53 +297,46 @@ def compare_constraints(kind: Kind) -> Part:
         bent = dot(times(r.curvature, dw), dw)
         changed, curved = jnp.where(r.state != end.state, one, zero), jnp.where(end.curved, one, zero)
         sums = Sums(changed, curved, dot(r.force, dw), dot(end.force, dw), bent)
-        return (full,) if kind.keeps else (), (sums, Norms(bent, zero)) if beside else (sums,), ()
+        return (*((full,) if kind.keeps else ()), *((sums, Norms(bent, zero)) if beside else (sums,)))
 
     reads = (*kind.own, *kind.now, *kind.at(1))
     adds = tuple(total(kind.columns, name) for name in (("sums", "norms") if beside else ("sums",)))
-    loop = Loop(step, kind.columns + 1, kind.constants, reads=reads, writes=kind.keeps[1:], adds=adds, **kind.acting)
-    return Part(loop, kind.with_total, kind.numbers)
+    return kind.part(step, reads, (*kind.keeps[1:], *added(*adds)), summed=True)
 
 
 def move_constraints(kind: Kind, search: Slots, along: Callable[[Any, Any, Any], Any]) -> Part:
     """Move w to the end of a step whose length the search found."""
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        w, full, found = reads
-        return (tuple(along(found, a, b) for a, b in zip(w, full, strict=True)),), (), ()
+    def step(w, full, found):
+        return (tuple(along(found, a, b) for a, b in zip(w, full, strict=True)),)
 
-    reads, writes = (*kind.keeps, search), kind.keeps[:1]
-    return Part(Loop(step, kind.columns, NOTHING, reads=reads, writes=writes, **kind.acting), kind.table)
+    return kind.part(step, (*kind.keeps, search), kind.keeps[:1], plain=True)
 
 
 def probe_constraints(kind: Kind) -> Part:
     """Find slope and curvature of the cost at a place along the step."""
     n = len(kind.own)
 
-    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+    def step(known, *reads):
         kept, search = reads[:n], reads[-1]
         half = n + len(kind.now)
         w, full = (kind.w(known, kept, x) for x in (reads[n:half], reads[half:-1]))
         dw = tuple(b - a for a, b in zip(w, full, strict=True))
         r = kind.response(known, kept, tuple(a + search.alpha * b for a, b in zip(w, dw, strict=True)))
-        return (), (Slope(dot(r.force, dw), dot(times(r.curvature, dw), dw)),), ()
+        return (Slope(dot(r.force, dw), dot(times(r.curvature, dw), dw)),)
 
     reads = (*kind.own, *kind.now, *kind.ahead, fixed("search"))
-    adds = (total(kind.columns, "slope"),)
-    loop = Loop(step, kind.columns + 1, kind.constants, reads=reads, adds=adds, **kind.acting)
-    return Part(loop, kind.with_total, kind.numbers)
+    return kind.part(step, reads, added(total(kind.columns, "slope")), summed=True)
 
 
 def pull_constraints(kind: Kind) -> Part:
     """Put the forces of the constraints on rows and joints."""
 
-    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+    def step(known, *reads):
         kept, r = kind.state(known, reads)
-        return (), kind.pull(known, kept, r.force), ()
+        return kind.pull(known, kept, r.force)
 
-    reads = (*kind.own, *kind.now)
-    loop = Loop(step, kind.columns, kind.constants, reads=reads, adds=kind.pulls, rare=kind.couples, **kind.acting)
-    return Part(loop, kind.table, kind.numbers)
+    return kind.part(step, (*kind.own, *kind.now), added(*kind.pulls), rare=kind.couples)
 
 
 FORCE_REPORT = 6  # numbers a point: its force along normal and tangents, its moment about them
@@ -340,17 +345,15 @@ FORCE_REPORT = 6  # numbers a point: its force along normal and tangents, its mo
 def report_contact_forces(kind: Kind, dim: int, array: int) -> Part:
     """Output the forces of contacts on their second bodies; zero for inactive ones."""
 
-    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+    def step(known, *reads):
         kept, r = kind.state(known, reads)
         zero = jnp.zeros_like(kept[2])
         acts = kept[2] != 0
-        return (), (), (*(jnp.where(acts, f, zero) for f in r.force), *(zero,) * (FORCE_REPORT - dim))
-
-    outputs = tuple(Lane(array, kind.columns, k) for k in range(FORCE_REPORT))
-    loop = Loop(step, kind.columns + 1, kind.constants, reads=(*kind.own, *kind.now), outputs=outputs)
+        return (*(jnp.where(acts, f, zero) for f in r.force), *(zero,) * (FORCE_REPORT - dim))
 
     def turns(plan: Plan) -> np.ndarray:
         numbers, _ = plan.points_of(dim, kind.couples)
         return np.concatenate([kind.table(plan), table(FORCE_REPORT * numbers)], 1)
 
-    return Part(loop, turns, kind.numbers)
+    outputs = [Lane(array, kind.columns, k) for k in range(FORCE_REPORT)]
+    return part(turns, step, (*kind.own, *kind.now), outputs, (kind.constants, kind.numbers))

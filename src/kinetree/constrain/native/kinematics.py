@@ -13,7 +13,7 @@ import numpy as np
 
 from kinetree._arrays import there
 from kinetree.dynamics.elements.articulated import base_acceleration, own_bias
-from kinetree.lanes import Lane, Loop, Slots
+from kinetree.lanes import Lane, Slots
 from kinetree.model import Axis, Model, Placement, place
 from kinetree.model.compile import merge_inertia
 from kinetree.model.coordinates import chained_acceleration, joint_pose
@@ -21,8 +21,8 @@ from kinetree.model.physics import quaternion_stretch, way_from_rest
 from kinetree.spatial import Force, Inertia, Motion, Quaternion, Transform, Vec3
 from kinetree.tree import pick
 
-from .memory import BODY, INERTIA, NOTHING, NUMBER, PLACEMENT, ROW, ZERO3, fixed
-from .parts import Known, Part, fill, table
+from .memory import BODY, INERTIA, PLACEMENT, ROW, ZERO3, fixed
+from .parts import Known, Part, added, fill, part, table
 from .plan import Plan
 
 AXIS = Axis(0.0, 0.0)
@@ -52,9 +52,9 @@ def placing(quaternions: bool) -> list[Part]:
     """Where every row is in its parent's frame."""
     own = (ROW.at(0, "placed"),)
 
-    def moving(known: Any, _: tuple, reads: tuple) -> tuple:
+    def moving(known, q):
         (orientation, position), axis = known
-        return (place(orientation, position, axis, reads[0][0]),), (), ()
+        return (place(orientation, position, axis, *q),)
 
     def moving_table(plan: Plan) -> np.ndarray:
         rows = np.flatnonzero(plan.structure.q_of_row >= 0)
@@ -65,20 +65,15 @@ def placing(quaternions: bool) -> list[Part]:
         rows = pick(model.rows, at)
         return Placement(rows.orientation, rows.position), rows.axis
 
-    screws = Loop(moving, 2, jax.tree.structure((PLACEMENT, AXIS)), reads=(at_q(1, 1),), writes=own)
-    parts = [Part(screws, moving_table, moving_constants)]
+    parts = [part(moving_table, moving, (at_q(1, 1),), own, ((PLACEMENT, AXIS), moving_constants))]
     if not quaternions:
         return parts
 
-    def resting(known: Placement, _: tuple, __: tuple) -> tuple:
-        return (known,), (), ()
+    def free(known: Placement, q: tuple) -> tuple:
+        return (joint_pose(*known, Quaternion(*q[3:]), Vec3(*q[:3])),)
 
-    def free(known: Placement, _: tuple, reads: tuple) -> tuple:
-        q = reads[0]
-        return (joint_pose(*known, Quaternion(*q[3:]), Vec3(*q[:3])),), (), ()
-
-    def ball(known: Placement, _: tuple, reads: tuple) -> tuple:
-        return (joint_pose(*known, Quaternion(*reads[0]), Vec3.zero_like(reads[0][0])),), (), ()
+    def ball(known: Placement, q: tuple) -> tuple:
+        return (joint_pose(*known, Quaternion(*q), Vec3.zero_like(q[0])),)
 
     def constants(rows_of: Any) -> Any:
         def frames(model: Model, plan: Plan, known: Known) -> Placement:
@@ -87,10 +82,9 @@ def placing(quaternions: bool) -> list[Part]:
 
         return frames
 
-    structure = jax.tree.structure(PLACEMENT)
-    rest = Loop(resting, 1, structure, writes=own)
     still = lambda plan: without_roots(plan, plan.resting)  # noqa: E731
-    parts.append(Part(rest, lambda plan: table(plan.row(still(plan))), constants(still)))
+    at_rest = PLACEMENT, constants(still)
+    parts.append(part(lambda plan: table(plan.row(still(plan))), lambda known: (known,), (), own, at_rest))
     for is_free, step, count in ((1, free, 7), (0, ball, 4)):
 
         def joints(plan: Plan, is_free: int = is_free) -> np.ndarray:
@@ -100,8 +94,8 @@ def placing(quaternions: bool) -> list[Part]:
         def turns(plan: Plan, joints: Any = joints) -> np.ndarray:
             return table(plan.row(joints(plan)[:, 0]), plan.q + joints(plan)[:, 1])
 
-        loop = Loop(step, 2, structure, reads=(at_q(1, count),), writes=own)
-        parts.append(Part(loop, turns, constants(lambda plan, joints=joints: joints(plan)[:, 0])))
+        known = PLACEMENT, constants(lambda plan, joints=joints: joints(plan)[:, 0])
+        parts.append(part(turns, step, (at_q(1, count),), own, known))
     return parts
 
 
@@ -112,17 +106,16 @@ def shifts() -> list[Part]:
         return table(plan.row(np.flatnonzero(plan.structure.q_of_row >= 0)))
 
     def of_joints(width: int) -> Part:
-        def step(_: tuple, __: tuple, u: tuple) -> tuple:
+        def step(*u):
             linear = Vec3(*u[3:]) if width == 6 else Vec3.zero_like(u[0])
             turning, sliding = chained_acceleration(Vec3(*u[:3]), linear)
-            return (*turning, *sliding)[:width], (), ()
+            return (*turning, *sliding)[:width]
 
         def turns(plan: Plan) -> np.ndarray:
             joints = plan.structure.quaternion_joints
             return table(plan.row(joints[joints[:, 2] == width // 6, 0]))
 
-        loop = Loop(step, 1, NOTHING, reads=rows_apart(0, "qd", width), writes=rows_apart(0, "shift", width))
-        return Part(loop, turns)
+        return part(turns, step, rows_apart(0, "qd", width), rows_apart(0, "shift", width))
 
     return [fill(others, ROW.at(0, "shift")), of_joints(6), of_joints(3)]
 
@@ -133,32 +126,28 @@ def shifts() -> list[Part]:
 def bases() -> list[Part]:
     """The bases of the trees at rest; then they are moved, so that every tree has its own origin."""
 
-    def still(_: tuple, __: tuple, reads: tuple) -> tuple:
-        zero = jnp.zeros_like(reads[0].x)
+    def still(gravity):
+        zero = jnp.zeros_like(gravity.x)
         rest = Motion.zero_like(zero)
-        drift = base_acceleration(reads[0])
-        return (Placement.identity_like(zero), rest, drift, rest), (), ()
+        drift = base_acceleration(gravity)
+        return (Placement.identity_like(zero), rest, drift, rest)
 
-    fields = ("pose", "v", "drift", "a")
-    start = Loop(still, 1, NOTHING, reads=(fixed("gravity"),), writes=tuple(ROW.at(0, f) for f in fields))
+    def pose(above, placed):
+        return (placed @ above,)
 
-    def pose(_: tuple, __: tuple, reads: tuple) -> tuple:
-        above, placed = reads
-        return (placed @ above,), (), ()
+    def counted(mark):
+        return (Placement(Quaternion.identity_like(jnp.zeros_like(mark.position.x)), -mark.position),)
 
-    way = Loop(pose, 2, NOTHING, reads=(ROW.at(0, "seen"), ROW.at(1, "placed")), writes=(ROW.at(1, "seen"),))
+    def marks(plan: Plan) -> np.ndarray:
+        return table(plan.base(np.arange(plan.n_trees)), plan.row(plan.marks))
 
-    def counted(_: tuple, __: tuple, reads: tuple) -> tuple:
-        zero = jnp.zeros_like(reads[0].position.x)
-        return (Placement(Quaternion.identity_like(zero), -reads[0].position),), (), ()
-
-    origin = Placement(Quaternion(1.0, 0.0, 0.0, 0.0), ZERO3)
-    move = Loop(counted, 2, NOTHING, reads=(ROW.at(1, "seen"),), writes=(ROW.at(0, "pose"),))
+    origin, seen = Placement(Quaternion(1.0, 0.0, 0.0, 0.0), ZERO3), ROW.at(1, "seen")
+    way = (ROW.at(0, "seen"), ROW.at(1, "placed"))
     return [
         fill(Plan.every_base, ROW.at(0, "seen"), values=(origin,)),
-        Part(way, lambda plan: table(plan.up(plan.way), plan.row(plan.way))),
-        Part(start, Plan.every_base),
-        Part(move, lambda plan: table(plan.base(np.arange(plan.n_trees)), plan.row(plan.marks))),
+        part(lambda plan: table(plan.up(plan.way), plan.row(plan.way)), pose, way, (seen,)),
+        part(Plan.every_base, still, (fixed("gravity"),), ROW.of(0, "pose", "v", "drift", "a")),
+        part(marks, counted, (seen,), (ROW.at(0, "pose"),)),
     ]
 
 
@@ -172,20 +161,18 @@ def screw(axis: Axis, pose: Placement) -> Motion:
 def outward(quaternions: bool) -> Part:
     """Poses, screws, velocities, accelerations where x is zero, and J x of the first guess."""
 
-    def step(axis: Axis, _: tuple, reads: tuple) -> tuple:
-        above, v, drift, a, placed, qd, x, *shift = reads
+    def step(axis, above, v, drift, a, placed, qd, x, *shift):
         pose = placed @ above
         S = screw(axis, pose)
         own = S * qd
         drift = drift + v.cross(own)
         if quaternions:
             drift = drift + S * (-(1 + axis.slide) * shift[0])
-        return (pose, S, v + own, drift, a + S * x), (), ()
+        return (pose, S, v + own, drift, a + S * x)
 
-    up = tuple(ROW.at(0, f) for f in ("pose", "v", "drift", "a"))
-    own = tuple(ROW.at(1, f) for f in ("placed", "qd", "x", *(("shift",) if quaternions else ())))
-    writes = tuple(ROW.at(1, f) for f in ("pose", "S", "v", "drift", "a"))
-    loop = Loop(step, 2, jax.tree.structure(AXIS), reads=(*up, *own), writes=writes)
+    up = ROW.of(0, "pose", "v", "drift", "a")
+    own = ROW.of(1, "placed", "qd", "x", *(("shift",) if quaternions else ()))
+    writes = ROW.of(1, "pose", "S", "v", "drift", "a")
 
     def turns(plan: Plan) -> np.ndarray:
         rows = without_roots(plan, plan.outward_rows)
@@ -194,7 +181,7 @@ def outward(quaternions: bool) -> Part:
     def axes(model: Model, plan: Plan, known: Known) -> Axis:
         return pick(model.rows.axis, without_roots(plan, plan.outward_rows))
 
-    return Part(loop, turns, axes)
+    return part(turns, step, (*up, *own), writes, (AXIS, axes))
 
 
 class Mass(NamedTuple):
@@ -224,22 +211,20 @@ def point_rates(arm: Vec3, v: Motion, drift: Motion, gravity: Vec3) -> tuple[Vec
 def bodies() -> list[Part]:
     """Inertias of the bodies, and the forces of their motion at x = 0; no force on other rows and on bases."""
 
-    def step(known: Mass, _: tuple, reads: tuple) -> tuple:
-        pose, v, drift, gravity = reads
+    def step(known, pose, v, drift, gravity):
         inertia = Transform(pose.orientation.rotation(), pose.position).inertia_to_parent(known.inertia)
         force = inertia @ drift + own_bias(inertia, v)
         h = pose.orientation.turn(known.carried_h) + pose.position * known.carried
-        return (inertia, force + Force(h.cross(gravity), gravity * known.carried)), (), ()
-
-    reads = (*(ROW.at(0, f) for f in ("pose", "v", "drift")), fixed("gravity"))
-    writes = (BODY.at(1, "inertia"), ROW.at(0, "force"))
-    loop = Loop(step, 2, jax.tree.structure(Mass(INERTIA, 0.0, ZERO3)), reads=reads, writes=writes)
+        return (inertia, force + Force(h.cross(gravity), gravity * known.carried))
 
     def constants(model: Model, plan: Plan, known: Known) -> Mass:
         return Mass(pick(model.rows.inertia, plan.massive), *carried_weight(model, plan))
 
-    own = Part(loop, lambda plan: table(plan.row(plan.massive), plan.body(plan.massive)), constants)
+    def turns(plan: Plan) -> np.ndarray:
+        return table(plan.row(plan.massive), plan.body(plan.massive))
 
+    reads, writes = (*ROW.of(0, "pose", "v", "drift"), fixed("gravity")), (BODY.at(1, "inertia"), ROW.at(0, "force"))
+    own = part(turns, step, reads, writes, (Mass(INERTIA, 0.0, ZERO3), constants))
     return [own, fill(Plan.without_bodies, ROW.at(0, "force"))]
 
 
@@ -249,15 +234,9 @@ def bodies() -> list[Part]:
 def bias(damped: bool) -> Part:
     """b: forces on the joints, minus those of motion, of weight and of dampers."""
 
-    def step(damping: Any, _: tuple, reads: tuple) -> tuple:
-        S, force, tau, qd = reads
+    def step(damping, S, force, tau, qd):
         b = tau - S.dot(force)
-        return (b - damping * qd if damped else b,), (force,), ()
-
-    reads = tuple(ROW.at(1, f) for f in ("S", "force", "b", "qd"))
-    loop = Loop(
-        step, 2, NUMBER if damped else NOTHING, reads=reads, writes=(ROW.at(1, "b"),), adds=(ROW.at(0, "force"),)
-    )
+        return (b - damping * qd if damped else b, force)
 
     def turns(plan: Plan) -> np.ndarray:
         rows = without_roots(plan, plan.outward_rows)[::-1]
@@ -268,23 +247,23 @@ def bias(damped: bool) -> Part:
             return ()
         return there(model.passive).damping[without_roots(plan, plan.outward_rows)[::-1]]
 
-    return Part(loop, turns, constants)
+    made = (ROW.at(1, "b"), *added(ROW.at(0, "force")))
+    return part(turns, step, ROW.of(1, "S", "force", "b", "qd"), made, (0.0 if damped else (), constants))
 
 
 def springs(width: int) -> Part:
     """−stiffness · stretch of joints with `count` rows: hinges and sliders (1), balls (3) or free joints (6)."""
 
-    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
-        (stiffness, rest), q = known, reads[0]
+    def step(known, q):
+        stiffness, rest = known
         if width == 1:
-            return (), (-stiffness[0] * (q[0] - rest[0]),), ()
+            return (-stiffness[0] * (q[0] - rest[0]),)
         here, begin = Quaternion(*q[-4:]), Quaternion(*rest[-4:])
         way = way_from_rest(Vec3(*rest[:3]), Vec3(*q[:3]), here) if width == 6 else ()
-        return (), tuple(-k * x for k, x in zip(stiffness, (*quaternion_stretch(begin, here), *way), strict=True)), ()
+        return tuple(-k * x for k, x in zip(stiffness, (*quaternion_stretch(begin, here), *way), strict=True))
 
     count = width + (width > 1)
-    numbers = jax.tree.structure(((0.0,) * width, (0.0,) * count))
-    loop = Loop(step, 2, numbers, reads=(at_q(1, count),), adds=rows_apart(0, "b", width))
+    numbers = (0.0,) * width, (0.0,) * count
 
     def joints(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
         if width == 1:
@@ -303,18 +282,16 @@ def springs(width: int) -> Part:
         stiffness = tuple(model.passive.stiffness[rows + k] for k in range(width))
         return stiffness, tuple(model.passive.rest[columns + k] for k in range(count))
 
-    return Part(loop, turns, constants)
+    return part(turns, step, (at_q(1, count),), added(*rows_apart(0, "b", width)), (numbers, constants))
 
 
 def applied(array: int) -> Part:
     """Forces on bodies, given in the world about its origin."""
 
-    def step(_: tuple, f: tuple, reads: tuple) -> tuple:
-        moment, linear, origin = Vec3(*f[:3]), Vec3(*f[3:]), reads[0].position  # the world's origin, from the tree's
-        return (), (-Force(moment + origin.cross(linear), linear),), ()
-
-    inputs = tuple(Lane(array, 2, k) for k in range(6))
-    loop = Loop(step, 3, NOTHING, reads=(ROW.at(1, "pose"),), adds=(ROW.at(0, "force"),), inputs=inputs)
+    def step(*seen):
+        *f, base = seen
+        moment, linear, origin = Vec3(*f[:3]), Vec3(*f[3:]), base.position  # the world's origin, from the tree's
+        return (-Force(moment + origin.cross(linear), linear),)
 
     def turns(plan: Plan) -> np.ndarray:
         rows = plan.structure.row_of_body.astype(np.int64)
@@ -322,4 +299,5 @@ def applied(array: int) -> Part:
         rows = rows[moving]
         return table(plan.row(rows), plan.base(plan.tree_of_row[rows]), 6 * moving)
 
-    return Part(loop, turns)
+    seen = (*(Lane(array, 2, k) for k in range(6)), ROW.at(1, "pose"))
+    return part(turns, step, seen, added(ROW.at(0, "force")))

@@ -12,7 +12,6 @@ import numpy as np
 
 from kinetree._arrays import there
 from kinetree.collide import Geom, collider
-from kinetree.lanes import Loop
 from kinetree.model import Model
 from kinetree.model.world import BOTH
 
@@ -28,7 +27,7 @@ from .contacts import (
 )
 from .memory import ACTS, SHAPE, ZERO3
 from .near import Test, bounds_like, bounds_of, is_asked, tests_of
-from .parts import Known, Part, table
+from .parts import Known, Part, part, table
 from .plan import Plan
 
 
@@ -42,11 +41,11 @@ def placed_shapes(crowded: bool) -> list[Part]:
         return numbers, rows[numbers], [plan.shape_slots[int(i)] for i in numbers]
 
     def placed(move: bool) -> Part:
-        def step(known: Any, _: tuple, reads: tuple) -> tuple:
+        def step(known, *reads):
             if not move:
-                return geom(known)[:2], (), ()
+                return geom(known)[:2]
             found = geom(known, reads[0])
-            return (found.position - reads[1].position, found.rotation), (), ()
+            return (found.position - reads[1].position, found.rotation)
 
         def turns(plan: Plan) -> np.ndarray:
             _, rows, slots = shapes(plan, move)
@@ -57,7 +56,7 @@ def placed_shapes(crowded: bool) -> list[Part]:
 
         at = 2 if move else 0
         writes, reads = (SHAPE.at(at, "position"), SHAPE.at(at, "rotation")), place_slots(at)
-        return Part(Loop(step, at + 1, jax.tree.structure(PLACED), reads=reads, writes=writes), turns, constants)
+        return part(turns, step, reads, writes, (PLACED, constants), columns=at + 1)
 
     return [placed(move) for move in ((True, False) if crowded else (True,))]
 
@@ -71,12 +70,12 @@ def near_tests(kinds: tuple[str, str], moving: int, single: bool, crowded: bool)
         return Geom(reads[0], reads[1], sizes[0]), Geom(reads[2], reads[3], sizes[1])
 
     def look(test: Test) -> Any:
-        def asked(known: tuple, _: tuple, reads: tuple) -> tuple:
+        def asked(known, *reads):
             meeting, bounds = known
             first, second = placed(meeting, reads) if many else between.shapes(meeting, reads)
             near = test(first, second, bounds)
             flag = jnp.where(near, jnp.ones_like(bounds.radius), jnp.zeros_like(bounds.radius))
-            return (flag,) * count, (), ()
+            return (flag,) * count
 
         return asked
 
@@ -107,7 +106,6 @@ def near_tests(kinds: tuple[str, str], moving: int, single: bool, crowded: bool)
     for test in tests_of(kinds) if is_asked(kinds, many) else ():
         when = flags[0] if parts else None
         sizes, bounds = test.needs((ZERO3, ZERO3), bounds_like(kinds))
-        structure = jax.tree.structure((sizes if many else MEETING, bounds))
-        loop = Loop(look(test), 2 + count, structure, reads=places, writes=flags, when=when)
-        parts.append(Part(loop, turns, partial(constants, test)))
+        known = (sizes if many else MEETING, bounds), partial(constants, test)
+        parts.append(part(turns, look(test), places, flags, known, when=when))
     return parts

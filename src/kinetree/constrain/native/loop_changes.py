@@ -5,14 +5,14 @@ All rows together are an array of three numbers for each block (loop_plan.py), w
 
 import numpy as np
 
-from kinetree.lanes import Lane, Loop
+from kinetree.lanes import Lane
 
 from .features import Linking
 from .links import WIDTH
 from .loop_plan import LoopKind
 from .loops import HEAD, blocks_slots, both_bodies, followed
-from .memory import NOTHING, ROW
-from .parts import Part, fill, table
+from .memory import ROW
+from .parts import Part, fill, part, table
 from .plan import Plan
 from .string_lengths import number
 
@@ -35,19 +35,13 @@ def rows_slots(plan: Plan, field: str) -> np.ndarray:
 
 def take_rows(array: int, field: str) -> Part:
     """Put an input of all rows into their slots."""
-    inputs = tuple(Lane(array, 1, k) for k in range(WIDTH))
-    loop = Loop(lambda _, given, __: ((given,), (), ()), 2, NOTHING, writes=(HEAD.at(0, field),), inputs=inputs)
-    return Part(loop, _every_block)
+    return part(_every_block, lambda *x: (x,), [Lane(array, 1, k) for k in range(WIDTH)], (HEAD.at(0, field),))
 
 
 def give_rows(field: str, array: int, sign: float = 1.0) -> Part:
     """Output a field of all rows."""
-    outputs = tuple(Lane(array, 1, k) for k in range(WIDTH))
-
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        return (), (), tuple(sign * x for x in reads[0])
-
-    return Part(Loop(step, 2, NOTHING, reads=(HEAD.at(0, field),), outputs=outputs), _every_block)
+    outputs = [Lane(array, 1, k) for k in range(WIDTH)]
+    return part(_every_block, lambda rows: tuple(sign * x for x in rows), (HEAD.at(0, field),), outputs)
 
 
 def left_open(f: Linking, array: int, motion: tuple[str, str] = ("a", "x"), asks: str = "wanted") -> list[Part]:
@@ -68,31 +62,36 @@ def _gaps_of_frames(kind: LoopKind, motion: str, asks: str) -> Part:
     pushes, gaps = blocks_slots(kind, 2, "pushes"), blocks_slots(kind, 2, "gap")
     asked = blocks_slots(kind, 2, asks) if asks else ()
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+    def step(*reads):
         blocks, rest = reads[: len(pushes)], reads[len(pushes) :]
         moved, wanted = rest[: len(ends)], rest[len(ends) :]
         found = [[sum(a.dot(row[k]) for k, a in zip(ends, moved, strict=True)) for row in block] for block in blocks]
         if asks:
             found = [[x - y for x, y in zip(*both, strict=True)] for both in zip(found, wanted, strict=True)]
-        return tuple(map(tuple, found)), (), ()
+        return tuple(map(tuple, found))
 
     reads = (*pushes, *(ROW.at(k, motion) for k in ends), *asked)
-    loop = Loop(step, 3, NOTHING, reads=reads, writes=gaps)
-    return Part(loop, lambda plan: table(*both_bodies(plan, kind, plan.row, plan.base(0)), plan.rigid.first(kind)[0]))
+
+    def turns(plan: Plan) -> np.ndarray:
+        return table(*both_bodies(plan, kind, plan.row, plan.base(0)), plan.rigid.first(kind)[0])
+
+    return part(turns, step, reads, gaps)
 
 
 def _gaps_of_joints(motion: str, asks: str) -> Part:
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        one, two, slope, *wanted = reads
+    def step(one, two, slope, *wanted):
         gap = one - slope * two
-        return (gap - wanted[0] if asks else gap,), (), ()
+        return (gap - wanted[0] if asks else gap,)
 
     fields = ("gap", "slope", *((asks,) if asks else ()))
     reads = (ROW.at(0, motion), ROW.at(1, motion), *(number(3 + k) for k in range(len(fields) - 1)))
-    loop = Loop(step, 2 + len(fields), NOTHING, reads=reads, writes=(number(2),))
-    return Part(loop, lambda plan: table(*map(plan.row, followed(plan)), *map(plan.rigid.follower, fields)))
+
+    def turns(plan: Plan) -> np.ndarray:
+        return table(*map(plan.row, followed(plan)), *map(plan.rigid.follower, fields))
+
+    return part(turns, step, reads, (number(2),))
 
 
 def want_nothing() -> Part:
     """Set γ to zero."""
-    return fill(_every_block, HEAD.at(0, "wanted"))
+    return fill(_every_block, HEAD.at(0, "wanted"), columns=2)

@@ -15,7 +15,7 @@ import numpy as np
 from kinetree._arrays import library, there
 from kinetree.dynamics.loops.held import LINEAR, following_row, held_rows, wanted_of
 from kinetree.dynamics.loops.rows import row_layout
-from kinetree.lanes import Lane, Loop, Slots
+from kinetree.lanes import Lane, Slots
 from kinetree.model import Model, Placement
 from kinetree.spatial import Force, Quaternion, Vec3
 
@@ -23,8 +23,8 @@ from ..weights import inverse_weights
 from .frames import carried_end, still_end
 from .links import BLOCK, CARRIER, GROUP, THREE, WIDTH
 from .loop_plan import FOLLOWING3, HELD3, LoopKind, blocks_of
-from .memory import NOTHING, NUMBER, PLACEMENT, ROW, fixed
-from .parts import Known, Part, copy, fill, table
+from .memory import NUMBER, PLACEMENT, ROW, fixed
+from .parts import Known, Part, added, copy, fill, part, table
 from .plan import Plan
 from .string_lengths import number
 from .tables import split
@@ -66,8 +66,8 @@ def find_rows(kind: LoopKind) -> Part:
     name, moves = kind
     size = WIDTH * blocks_of(name)
 
-    def step(known: LoopFrames, _: tuple, reads: tuple) -> tuple:
-        *rest, gravity = reads
+    def step(known, *seen):
+        *rest, gravity = seen
         ends, centres = [], []
         for own, moving in zip((known.first, known.second), moves, strict=True):
             if moving:
@@ -86,7 +86,7 @@ def find_rows(kind: LoopKind) -> Part:
         pushes += [(none, none)] * (size - len(pushes))
         each = zip(*found, strict=True)
         three = [tuple(x[k : k + WIDTH]) for x in each for k in range(0, size, WIDTH)]
-        return (*three, *(tuple(pushes[k : k + WIDTH]) for k in range(0, size, WIDTH))), (), ()
+        return (*three, *(tuple(pushes[k : k + WIDTH]) for k in range(0, size, WIDTH)))
 
     reads = tuple(
         x
@@ -95,8 +95,6 @@ def find_rows(kind: LoopKind) -> Part:
         for x in (ROW.at(k, "pose"), ROW.at(2 + k, "pose"), ROW.at(k, "v"), ROW.at(k, "drift"))
     )
     writes = tuple(s for f in ("wanted", "motion", "change", "pushes") for s in blocks_slots(kind, 4, f))
-    example = jax.tree.structure(LoopFrames(PLACEMENT, PLACEMENT, 0.0))
-    loop = Loop(step, 5, example, reads=(*reads, fixed("gravity")), writes=writes)
 
     def turns(plan: Plan) -> np.ndarray:
         base = plan.base(0)
@@ -116,7 +114,8 @@ def find_rows(kind: LoopKind) -> Part:
         time, xp = loops.stabilisation[own], library(loops.stabilisation)
         return LoopFrames(places[0], places[1], xp.where(time > 0, 1 / xp.where(time > 0, time, 1.0), 0.0))
 
-    return Part(loop, turns, constants)
+    known = LoopFrames(PLACEMENT, PLACEMENT, 0.0), constants
+    return part(turns, step, (*reads, fixed("gravity")), writes, known, columns=5)
 
 
 def _first(plan: Plan, kind: LoopKind) -> np.ndarray:
@@ -144,16 +143,15 @@ class Polynomial(NamedTuple):
 def follower_rows() -> list[Part]:
     """Rows of joints that follow others; zeros where a block has fewer rows."""
 
-    def step(known: Polynomial, _: tuple, reads: tuple) -> tuple:
-        q1, q2, qd1, qd2 = reads
+    def step(known, q1, q2, qd1, qd2):
         row = following_row(known.c, q1 - known.reference1, known.follows * (q2 - known.reference2), qd2)
         speed = qd1 - row.slope * qd2
-        return (wanted_of(0.0, speed, row.drift, row.error), -row.error, -speed, row.slope), (), ()
+        return (wanted_of(0.0, speed, row.drift, row.error), -row.error, -speed, row.slope)
 
     reads = (number(0), number(1), ROW.at(2, "qd"), ROW.at(3, "qd"))
     fields = ("wanted", "motion", "change", "slope")
     example = jax.tree.structure(Polynomial((0.0,) * 5, 0.0, 0.0, 0.0))
-    loop = Loop(step, 4 + len(fields), example, reads=reads, writes=tuple(number(4 + k) for k in range(len(fields))))
+    made = tuple(number(4 + k) for k in range(len(fields)))
 
     def turns(plan: Plan) -> np.ndarray:
         one, two = followed(plan)
@@ -168,7 +166,7 @@ def follower_rows() -> list[Part]:
         return Polynomial((c[0], *(x * follows for x in c[1:])), equal.reference1, equal.reference2, follows)
 
     rest = fill(lambda plan: table(plan.rigid.followers()), *(FOLLOWING3.at(0, f) for f in (*fields[:3], "gap")))
-    return [rest, Part(loop, turns, constants)]
+    return [rest, part(turns, step, reads, made, (example, constants), columns=4 + len(fields))]
 
 
 def followed(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
@@ -191,25 +189,23 @@ def loop_groups(plan: Plan) -> np.ndarray:
 
 def set_stiffness() -> Part:
     """Set the stiffness of the links of loops."""
-    loop = Loop(lambda known, *_: ((known,), (), ()), 2, jax.tree.structure(THREE), writes=(GROUP.at(0, "stiff"),))
 
     def constants(model: Model, plan: Plan, known: Known) -> tuple:
         return _three(plan.rigid.spread(np.ones(there(model.loops).n_rows), np))
 
-    return Part(loop, loop_groups, constants)
+    return part(loop_groups, lambda known: (known,), (), (GROUP.at(0, "stiff"),), (THREE, constants), columns=2)
 
 
 def spread_unit_forces(kind: LoopKind) -> Part:
     """Put unit forces of the rows on the carriers of their links."""
     moves, blocks = kind[1], blocks_of(kind[0])
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+    def step(*reads):
         ends = [k for k in (0, 1) if moves[k]]
-        return tuple(tuple(-row[k] for row in block) for block in reads for k in ends), (), ()
+        return tuple(tuple(-row[k] for row in block) for block in reads for k in ends)
 
     count = sum(moves) * blocks
     writes = tuple(CARRIER.at(1 + k, "sags") for k in range(count))
-    loop = Loop(step, 1 + count, NOTHING, reads=blocks_slots(kind, 0, "pushes"), writes=writes)
 
     def turns(plan: Plan) -> np.ndarray:
         first, group = plan.rigid.first(kind)
@@ -220,21 +216,23 @@ def spread_unit_forces(kind: LoopKind) -> Part:
         ]
         return table(first, *np.array(carriers, np.int64).T)
 
-    return Part(loop, turns)
+    return part(turns, step, blocks_slots(kind, 0, "pushes"), writes, columns=1 + count)
 
 
 def spread_follower_entries() -> list[Part]:
     """Entries of the rows of joints that follow others."""
-    one = Loop(lambda *_: ((), (1.0,), ()), 1, NOTHING, adds=(number(0),))
-    other = Loop(lambda _, __, reads: ((), (-reads[0],), ()), 2, NOTHING, reads=(number(1),), adds=(number(0),))
 
     def slots(plan: Plan, which: int) -> np.ndarray:
         links, rows = plan.rigid.follower_links(), followed(plan)[which]
         return np.array([plan.links.v(int(k), int(r)) for k, r in zip(links, rows, strict=True)], np.int64)
 
+    def others(plan: Plan) -> np.ndarray:
+        return table(slots(plan, 1), plan.rigid.follower("slope"))
+
+    own = added(number(0))
     return [
-        Part(one, lambda plan: table(slots(plan, 0))),
-        Part(other, lambda plan: table(slots(plan, 1), plan.rigid.follower("slope"))),
+        part(lambda plan: table(slots(plan, 0)), lambda: (1.0,), (), own),
+        part(others, lambda slope: (-slope,), (number(1),), own),
     ]
 
 
@@ -259,47 +257,42 @@ def _proximal(model: Model, plan: Plan, known: Known) -> np.ndarray:
 def add_proximal_term() -> Part:
     """Add M to the diagonal of K."""
     diagonal = tuple(BLOCK.at(0, "k")._replace(offset=k * (WIDTH + 1), tree=NUMBER) for k in range(WIDTH))
-    loop = Loop(lambda known, *_: ((), known, ()), 1, jax.tree.structure(THREE), adds=diagonal)
 
     def turns(plan: Plan) -> np.ndarray:
         return table(plan.links.diagonal()[plan.rigid.blocks()[1], 0])
 
-    return Part(loop, turns, lambda *given: _three(_proximal(*given)))
+    return part(turns, lambda known: known, (), added(*diagonal), (THREE, lambda *given: _three(_proximal(*given))))
 
 
 def subtract_wanted(field: str) -> Part:
     """Subtract the wanted G x from the right side of the equation for the forces."""
-    loop = Loop(
-        lambda _, __, reads: ((tuple(-x for x in reads[0]),), (), ()),
-        2,
-        NOTHING,
-        reads=(HEAD.at(1, field),),
-        writes=(GROUP.at(0, "t"),),
-    )
-    return Part(loop, loop_groups)
+    return part(loop_groups, _minus, (HEAD.at(1, field),), (GROUP.at(0, "t"),))
+
+
+def _minus(rows: tuple) -> tuple:
+    return (tuple(-x for x in rows),)
 
 
 def refine() -> Part:
     """M times the last solution: the right side of the next turn; zero for other links."""
 
-    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
-        return (tuple(m * t for m, t in zip(known, reads[0], strict=True)),), (), ()
+    def step(known, t):
+        return (tuple(m * x for m, x in zip(known, t, strict=True)),)
 
     own = GROUP.at(0, "t")
-    loop = Loop(step, 1, jax.tree.structure(THREE), reads=(own,), writes=(own,))
 
     def constants(model: Model, plan: Plan, known: Known) -> tuple:
         M = _proximal(model, plan, known)
         others = library(M).zeros((len(plan.links.groups) - len(M), WIDTH))
         return _three(library(M).concatenate([others, M]))  # loops have the last groups
 
-    return Part(loop, lambda plan: plan.links.every(), constants)
+    return part(lambda plan: plan.links.every(), step, (own,), (own,), (THREE, constants))
 
 
 def sum_turns(first: bool = False) -> Part:
     """Add up the solutions of all turns."""
     own, whole = GROUP.at(0, "t"), GROUP.at(0, "found")
-    return copy(lambda plan: plan.links.every(), reads=(own,), **{"writes" if first else "adds": (whole,)})
+    return copy(lambda plan: plan.links.every(), (own,), (whole,) if first else added(whole))
 
 
 def settle_forces() -> Part:
@@ -308,30 +301,23 @@ def settle_forces() -> Part:
     Every turn found the same of that; it moves nothing, and is taken off.
     """
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        t, whole = reads
-        return (tuple(a - (1 + PROXIMAL_TURNS) * b for a, b in zip(whole, t, strict=True)),), (), ()
+    def step(t, whole):
+        return (tuple(a - (1 + PROXIMAL_TURNS) * b for a, b in zip(whole, t, strict=True)),)
 
     own = GROUP.at(0, "t")
-    loop = Loop(step, 1, NOTHING, reads=(own, GROUP.at(0, "found")), writes=(own,))
-    return Part(loop, lambda plan: plan.links.every())
+    return part(lambda plan: plan.links.every(), step, (own, GROUP.at(0, "found")), (own,))
 
 
 def clear_forces(field: str, keeps: bool) -> list[Part]:
     """Set the forces of the rows to zero; `keeps`: those of the round before stay known."""
     own = HEAD.at(1, field)
-    before = [copy(loop_groups, reads=(own,), writes=(HEAD.at(1, "before"),))] if keeps else []
+    before = [copy(loop_groups, (own,), (HEAD.at(1, "before"),))] if keeps else []
     return [*before, fill(loop_groups, own)]
 
 
 def keep_forces(field: str, closing: Slots | None) -> Part:
     """Keep the forces of the rows; within conjugate gradients only in the last turn."""
-
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        return (), (tuple(-x for x in reads[0]),), ()
-
-    loop = Loop(step, 2, NOTHING, reads=(GROUP.at(0, "t"),), adds=(HEAD.at(1, field),), when=closing)
-    return Part(loop, loop_groups)
+    return part(loop_groups, _minus, (GROUP.at(0, "t"),), added(HEAD.at(1, field)), when=closing)
 
 
 # -- forces -----------------------------------------------------------------------------------------------------------
@@ -351,27 +337,26 @@ def apply_forces(kind: LoopKind, to: Callable[[int], Slots] = lambda column: ROW
     own = *blocks_slots(kind, 2, "force"), *blocks_slots(kind, 2, "pushes")
     half = len(own) // 2
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        return (), tuple(_total(reads[:half], reads[half:], k) for k in ends), ()
+    def step(*reads):
+        return tuple(_total(reads[:half], reads[half:], k) for k in ends)
 
-    loop = Loop(step, 3, NOTHING, reads=own, adds=tuple(map(to, ends)))
-    return Part(loop, lambda plan: table(*both_bodies(plan, kind, plan.row, plan.base(0)), _first(plan, kind)))
+    def turns(plan: Plan) -> np.ndarray:
+        return table(*both_bodies(plan, kind, plan.row, plan.base(0)), _first(plan, kind))
+
+    return part(turns, step, own, added(*map(to, ends)), columns=3)
 
 
 def apply_follower_forces() -> Part:
     """Put the forces of joints that follow others on both joints."""
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        force, slope = reads
-        return (), (force, -slope * force), ()
-
-    loop = Loop(step, 4, NOTHING, reads=(number(2), number(3)), adds=(ROW.at(0, "push"), ROW.at(1, "push")))
+    def step(force, slope):
+        return (force, -slope * force)
 
     def turns(plan: Plan) -> np.ndarray:
         own = [plan.rigid.follower(f) for f in ("force", "slope")]
         return table(*map(plan.row, followed(plan)), *own)
 
-    return Part(loop, turns)
+    return part(turns, step, (number(2), number(3)), added(ROW.at(0, "push"), ROW.at(1, "push")))
 
 
 def report_forces(kind: LoopKind, array: int) -> Part:
@@ -380,21 +365,20 @@ def report_forces(kind: LoopKind, array: int) -> Part:
     half = len(own) // 2
     moves = kind[1][1]
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+    def step(*reads):
         whole = _total(reads[:half], reads[half : 2 * half], 1)
         moment = whole.angular - reads[-1].position.cross(whole.linear) if moves else whole.angular
-        return (), (), (*moment, *whole.linear)
+        return (*moment, *whole.linear)
 
     bases = (ROW.at(0, "pose"),) if moves else ()
     outputs = tuple(Lane(array, 2, k) for k in range(6))
-    loop = Loop(step, 3, NOTHING, reads=(*own, *bases), outputs=outputs)
 
     def turns(plan: Plan) -> np.ndarray:
         return table(
             both_bodies(plan, kind, tree_bases(plan), plan.base(0))[1], _first(plan, kind), 6 * plan.rigid.groups[kind]
         )
 
-    return Part(loop, turns)
+    return part(turns, step, (*own, *bases), outputs)
 
 
 assert FOLLOWING3.at(0, "force").offset == HEAD.at(0, "force").offset

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree.dynamics.elements.articulated import freed_bias, joint_answer, joint_drive, joint_inertia
-from kinetree.lanes import Loop
 from kinetree.model import Model
 from kinetree.spatial import Force
 
@@ -25,8 +24,6 @@ from .kinematics import without_roots
 from .memory import (
     BODY,
     HELD_BLOCK,
-    NOTHING,
-    NUMBER,
     ROW,
     SIDES,
     Held,
@@ -37,7 +34,7 @@ from .memory import (
     total,
     totals,
 )
-from .parts import Again, Known, Part, copy, fill, once, table
+from .parts import Again, Known, Part, added, copy, fill, once, part, table
 from .plan import Plan
 
 UNBOUNDED = 1e30  # the upper end of a bracket without an upper end
@@ -50,23 +47,22 @@ MAX_ROUNDS = 100_000  # rounds; the model's own number of iterations ends them e
 def unloaded(finishes: bool) -> list[Part]:
     """The tree without constraints."""
 
-    def rows(armature: Any, _: tuple, reads: tuple) -> tuple:
-        b = reads[0]
+    def rows(armature, b, *last):
         if finishes:
-            armature = armature + reads[1] * reads[2]
-        return (armature, b), (), ()
+            armature = armature + last[0] * last[1]
+        return (armature, b)
+
+    def bodies(I):
+        return (Held(I.articulated(), Force.zero_like(I.mass)),)
+
+    def massive(plan: Plan) -> np.ndarray:
+        return table(plan.body(plan.massive), plan.held[plan.massive])
 
     reads = (ROW.at(0, "b"), *((ROW.at(0, "load"), fixed("finishing")) if finishes else ()))
-    joints = Loop(rows, 1, NUMBER, reads=reads, writes=(ROW.at(0, "resistance"), ROW.at(0, "push")), scratch=True)
-
-    def bodies(_: tuple, __: tuple, reads: tuple) -> tuple:
-        I = reads[0]
-        return (Held(I.articulated(), Force.zero_like(I.mass)),), (), ()
-
-    own = Loop(bodies, 2, NOTHING, reads=(BODY.at(0, "inertia"),), writes=(HELD_BLOCK.at(1, "held"),), scratch=True)
+    armature = 0.0, lambda model, *_: model.rows.armature
     return [
-        Part(joints, Plan.every_row, lambda model, *_: model.rows.armature),
-        Part(own, lambda plan: table(plan.body(plan.massive), plan.held[plan.massive])),
+        part(Plan.every_row, rows, reads, ROW.of(0, "resistance", "push"), armature, scratch=True),
+        part(massive, bodies, (BODY.at(0, "inertia"),), (HELD_BLOCK.at(1, "held"),), scratch=True),
         fill(lambda plan: table(plan.held[plan.empty_held]), HELD_BLOCK.at(0, "held"), scratch=True),
     ]
 
@@ -78,21 +74,16 @@ def inward(rooted: bool) -> list[Part]:
     all rows except those of free roots.
     """
 
-    def step(merges: Any, _: tuple, reads: tuple) -> tuple:
-        whole, onto, S, resistance, push = reads
+    def step(merges, whole, onto, S, resistance, push):
         U = whole.inertia @ S
         d = joint_inertia(S, U, resistance)
         d_inverse = 1 / d
         u = joint_drive(S, push, whole.bias)
         left = Held(whole.inertia.without(U, d_inverse), freed_bias(U, d_inverse, u, whole.bias))
         passed = jax.tree.map(lambda a, b: b + merges * a, onto, left)
-        return (PivotSlots(U, d, d_inverse, u), passed), (), ()
+        return (PivotSlots(U, d, d_inverse, u), passed)
 
-    reads = (
-        HELD_BLOCK.at(1, "held"),
-        HELD_BLOCK.at(2, "held"),
-        *(ROW.at(0, f) for f in ("S", "resistance", "push")),
-    )
+    reads = (HELD_BLOCK.at(1, "held"), HELD_BLOCK.at(2, "held"), *ROW.of(0, "S", "resistance", "push"))
     writes = (ROW.at(0, "pivot"), HELD_BLOCK.at(2, "held"))
 
     def swept(limbs: bool) -> Part:
@@ -108,14 +99,14 @@ def inward(rooted: bool) -> list[Part]:
         def merges(model: Model, plan: Plan, known: Known) -> np.ndarray:
             return np.where(np.isin(rows(plan), plan.limbs), 0.0, plan.merges[rows(plan)])
 
-        return Part(Loop(step, 3, NUMBER, reads=reads, writes=writes, scratch=True), turns, merges)
+        return part(turns, step, reads, writes, (0.0, merges), scratch=True)
 
     own, trunk = HELD_BLOCK.at(0, "held"), HELD_BLOCK.at(1, "held")
 
     def limbs(plan: Plan) -> np.ndarray:
         return table(plan.held[plan.limbs], plan.passes_to[plan.limbs])
 
-    return [swept(True), copy(limbs, reads=(own,), adds=(trunk,), scratch=True), swept(False)]
+    return [swept(True), copy(limbs, (own,), added(trunk), scratch=True), swept(False)]
 
 
 def outward_rows(plan: Plan, rooted: bool) -> np.ndarray:
@@ -126,21 +117,19 @@ def outward_rows(plan: Plan, rooted: bool) -> np.ndarray:
 def outward(rooted: bool) -> list[Part]:
     """Find the new x, and its changes; `rooted`: first that of free roots."""
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        above, change, S, pivot, x = reads
+    def step(above, change, S, pivot, x):
         new = joint_answer(pivot.U, pivot.d_inverse, pivot.u, above)
         norms, change = step_norms(change, S, pivot, x, new)
-        return (new, above + S * new, change), (norms,), ()
+        return (new, above + S * new, change, norms)
 
-    reads = (ROW.at(0, "a_new"), ROW.at(0, "change"), *(ROW.at(1, f) for f in ("S", "pivot", "x")))
-    writes = tuple(ROW.at(1, f) for f in ("x_new", "a_new", "change"))
-    loop = Loop(step, 3, NOTHING, reads=reads, writes=writes, adds=(total(2, "norms"),), scratch=True)
+    reads = (*ROW.of(0, "a_new", "change"), *ROW.of(1, "S", "pivot", "x"))
+    made = (*ROW.of(1, "x_new", "a_new", "change"), *added(total(2, "norms")))
 
     def turns(plan: Plan) -> np.ndarray:
         rows = outward_rows(plan, rooted)
         return table(plan.up(rows), plan.row(rows), plan.total(rows))
 
-    return [*([roots.solve_roots()] if rooted else []), Part(loop, turns)]
+    return [*([roots.solve_roots()] if rooted else []), part(turns, step, reads, made, scratch=True)]
 
 
 # -- what to do next --------------------------------------------------------------------------------------------------
@@ -161,7 +150,7 @@ def judged(finishes: bool, coupled: bool) -> Part:
     The first step is always taken whole (constrain/newton.py).
     """
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+    def step(*reads):
         sums, (h, size) = summed(reads[:SIDES]), summed(reads[SIDES : 2 * SIDES])
         last = list(reads[2 * SIDES :])
         settled = ((sums.changed == 0) & (sums.curved == 0)) | below_rounding(h, size)
@@ -173,19 +162,19 @@ def judged(finishes: bool, coupled: bool) -> Part:
             take = take | (last[1] != 0)
         one = jnp.ones_like(h)
         search = Search(one, 0 * one, UNBOUNDED * one, sums.begin - h, h - sums.bent)
-        return (_flag(settled, h), _flag(~take, h), search), (), ()
+        return (_flag(settled, h), _flag(~take, h), search)
 
     flags = {"iterations": True, "finishing": finishes, "coupling": coupled}
     names = tuple(name for name, there in flags.items() if there)
     reads = (*totals("sums"), *totals("norms"), *map(fixed, names))
     writes = tuple(map(fixed, ("settled", "searching", "search")))
-    return Part(Loop(step, SIDES, NOTHING, reads=reads, writes=writes), Plan.totals)
+    return part(Plan.totals, step, reads, writes, columns=SIDES)
 
 
 def search_step(kinds: list[Kind]) -> Again:
     """Find the length of the step: the zero of the slope, by Newton's method within a bracket."""
 
-    def improve(_: tuple, __: tuple, reads: tuple) -> tuple:
+    def improve(*reads):
         sums, norms = summed(reads[:SIDES]), summed(reads[SIDES : 2 * SIDES])
         alpha, low, high, m1, m2 = reads[-1]
         s, c = m1 + m2 * alpha - sums.power, m2 + sums.bending
@@ -194,14 +183,13 @@ def search_step(kinds: list[Kind]) -> Again:
         inside = (low < to) & (to < high)
         to = jnp.where(inside, to, jnp.where(high >= UNBOUNDED, 2 * alpha, 0.5 * (low + high)))
         found = jnp.abs(s) <= SEARCH_SLOPE * norms.change
-        return (_flag(~found, s), Search(jnp.where(found, alpha, to), low, high, m1, m2)), (), ()
+        return (_flag(~found, s), Search(jnp.where(found, alpha, to), low, high, m1, m2))
 
     reads = (*totals("slope"), *totals("norms"), fixed("search"))
-    end = Loop(improve, SIDES, NOTHING, reads=reads, writes=(fixed("searching"), fixed("search")))
     parts: list[Part | Again] = [
         fill(Plan.totals, *totals("slope")),
         *map(probe_constraints, kinds),
-        Part(end, Plan.totals),
+        part(Plan.totals, improve, reads, (fixed("searching"), fixed("search")), columns=SIDES),
     ]
     return Again(parts, fixed("searching").offset, SEARCH_STEPS)
 
@@ -214,19 +202,18 @@ def along_step(search: Search, old: Any, new: Any) -> Any:
 def moved(finishes: bool) -> Part:
     """x at the end of the step; in the last round it stays, and only the acceleration of the integrator is new."""
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        x, x_new, search, *last = reads
+    def step(x, x_new, search, *last):
         reached = along_step(search, x, x_new)
-        return (jnp.where(last[0] != 0, x, reached), reached) if finishes else (reached,), (), ()
+        return (jnp.where(last[0] != 0, x, reached), reached) if finishes else (reached,)
 
     reads = (ROW.at(0, "x"), ROW.at(0, "x_new"), fixed("search"), *((fixed("finishing"),) if finishes else ()))
     writes = (ROW.at(0, "x"), ROW.at(0, "alpha"))[: 1 + finishes]
-    return Part(Loop(step, 1, NOTHING, reads=reads, writes=writes), Plan.every_row)
+    return part(Plan.every_row, step, reads, writes)
 
 
 def take_acceleration(of: str) -> Part:
     """Set the acceleration of the integrator to a field."""
-    return copy(Plan.every_row, reads=(ROW.at(0, of),), writes=(ROW.at(0, "alpha"),))
+    return copy(Plan.every_row, (ROW.at(0, of),), (ROW.at(0, "alpha"),))
 
 
 def at_rest() -> Part:
@@ -237,30 +224,24 @@ def at_rest() -> Part:
 def count_round(finishes: bool) -> Part:
     """Count an iteration; decide if there is another, or a last round."""
 
-    def step(most: Any, _: tuple, reads: tuple) -> tuple:
-        iterations, settled, converged, *last = reads
+    def step(most, iterations, settled, converged, *last):
         more = iterations + 1
         zero = jnp.zeros_like(more)
         done = (settled != 0) | (more >= most)
         good = _flag((settled != 0) & (more < most), more)
         if not finishes:
-            return (more, good, _flag(~done, more)), (), ()
+            return (more, good, _flag(~done, more))
         finishing = last[0] != 0
         return (
-            (
-                jnp.where(finishing, iterations, more),
-                jnp.where(finishing, converged, good),
-                jnp.where(finishing, zero, jnp.ones_like(more)),
-                _flag(done & ~finishing, more),
-            ),
-            (),
-            (),
+            jnp.where(finishing, iterations, more),
+            jnp.where(finishing, converged, good),
+            jnp.where(finishing, zero, jnp.ones_like(more)),
+            _flag(done & ~finishing, more),
         )
 
     names = ("iterations", "converged", "going", *(("finishing",) if finishes else ()))
     reads = tuple(map(fixed, ("iterations", "settled", "converged", *(("finishing",) if finishes else ()))))
-    loop = Loop(step, 0, NUMBER, reads=reads, writes=tuple(map(fixed, names)))
-    return Part(loop, once, most_rounds)
+    return part(once, step, reads, tuple(map(fixed, names)), (0.0, most_rounds))
 
 
 def most_rounds(model: Model, plan: Plan, known: Known) -> np.ndarray:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.tree_util import PyTreeDef
 
 from kinetree._arrays import library
 from kinetree.lanes import NOTHING, Body, Lane, Loop, Repeat, Slots
@@ -41,31 +42,69 @@ class Part(NamedTuple):
     constants: Callable[[Model, Plan, Known], Any] = no_constants  # a tree of arrays (turns,)
 
 
-def _columns(*places: Slots | Lane | None) -> int:
-    """How many columns a table needs to name these places."""
-    return 1 + max((p.column for p in places if p is not None and p.column is not None), default=-1)
+class Added(NamedTuple):
+    """Slots to which turns add, where others are written."""
+
+    slots: Slots
+
+
+def added(*slots: Slots) -> tuple[Added, ...]:
+    """Slots to which turns add."""
+    return tuple(map(Added, slots))
+
+
+def part(
+    turns: Callable[[Any], np.ndarray],
+    compute: Callable[..., tuple],
+    seen: Sequence[Slots | Lane],
+    made: Sequence[Slots | Added | Lane],
+    known: tuple[Any, Callable[..., Any]] | None = None,
+    *,
+    columns: int | None = None,
+    **options: Any,
+) -> Part:
+    """A loop that computes what it makes from what it sees.
+
+    Arguments:
+        turns: its table for a plan.
+        compute: one turn: from the constants, if there are any, and all that is seen to all that is made.
+        seen: inputs, then slots that are read.
+        made: slots that are written, then those that are added to, then outputs.
+        known: an example of the constants of a turn (or its structure), and the function that gives them for a model.
+        columns: how many the table has, if more than these places name.
+        options: of a `Loop`.
+    """
+    written, changed = sum(isinstance(x, Slots) for x in made), sum(not isinstance(x, Lane) for x in made)
+    example, *constants = known or (NOTHING,)
+    own = example if isinstance(example, PyTreeDef) else jax.tree.structure(example)
+    first = known is not None
+
+    def step(constants: Any, inputs: tuple, reads: tuple) -> tuple:
+        found = compute(*((constants,) if first else ()), *inputs, *reads)
+        return found[:written], found[written:changed], found[changed:]
+
+    places = {
+        "inputs": tuple(x for x in seen if isinstance(x, Lane)),
+        "reads": tuple(x for x in seen if isinstance(x, Slots)),
+        "writes": tuple(x for x in made if isinstance(x, Slots)),
+        "adds": tuple(x.slots for x in made if isinstance(x, Added)),
+        "outputs": tuple(x for x in made if isinstance(x, Lane)),
+    }
+    named = [p.column for group in places.values() for p in group] + [getattr(options.get("when"), "column", None)]
+    width = 1 + max((c for c in named if c is not None), default=-1) if columns is None else columns
+    return Part(Loop(step, width, own, **places, **options), turns, *constants)
 
 
 def fill(turns: Callable[[Any], np.ndarray], *slots: Slots, values: tuple | None = None, **options: Any) -> Part:
-    """Sets slots to known values, or to zero. `options` are those of a `Loop`."""
+    """Sets slots to known values, or to zero. `options` are those of `part`."""
     made = tuple(jax.tree.unflatten(s.tree, [0.0] * s.count) for s in slots) if values is None else values
-    columns = options.pop("columns", _columns(*slots, options.get("when")))
-    return Part(Loop(lambda *_: (made, (), ()), columns, NOTHING, writes=slots, **options), turns)
+    return part(turns, lambda: made, (), slots, **options)
 
 
-def copy(turns: Callable[[Any], np.ndarray], **places: Any) -> Part:
-    """Puts what it reads, or gets as inputs, into slots, adds it to slots, or puts it out.
-
-    `places` are `reads` or `inputs`; `writes`, `adds` or `outputs`; and options of a `Loop`.
-    """
-    to = [name in places for name in ("writes", "adds", "outputs")]
-
-    def step(_: tuple, inputs: tuple, reads: tuple) -> tuple:
-        return tuple((*inputs, *reads) if chosen else () for chosen in to)
-
-    named = [p for x in ("reads", "inputs", "writes", "adds", "outputs") for p in places.get(x, ())]
-    columns = places.pop("columns", _columns(*named, places.get("when")))
-    return Part(Loop(step, columns, NOTHING, **places), turns)
+def copy(turns: Callable[[Any], np.ndarray], seen: Sequence[Slots | Lane], made: Sequence[Any], **options: Any) -> Part:
+    """Puts what it sees where it is made, one after the other; several times, if there are more places."""
+    times = len(made) // len(seen)
+    return part(turns, lambda *given: given * times, seen, made, **options)
 
 
 class Again(NamedTuple):

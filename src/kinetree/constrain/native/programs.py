@@ -3,10 +3,9 @@
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from kinetree.lanes import Lane, Loop, Slots, slot
+from kinetree.lanes import Lane, Slots, slot
 from kinetree.lanes.kept.once import Once
 from kinetree.model import Model
 
@@ -21,7 +20,7 @@ from .linked import frame_parts, length_parts, link_kinds, linked_parts, pulling
 from .looking import near_tests, placed_shapes
 from .memory import NUMBER, ROW, fixed
 from .newton import newton
-from .parts import Again, Part, copy, fill, once, table
+from .parts import Again, Part, added, copy, fill, once, part, table
 from .plan import Plan
 from .recalled import CLOSED_FORMS, read_points
 from .recalled import telling as telling_motions
@@ -83,7 +82,7 @@ Q, QD = range(2)
 
 def copy_input(array: int, to: str) -> Part:
     """Put an input of the rows into their slots."""
-    return copy(_given_rows, writes=(ROW.at(0, to),), inputs=(Lane(array, 1),))
+    return copy(_given_rows, (Lane(array, 1),), (ROW.at(0, to),))
 
 
 def _given_rows(plan: Plan) -> np.ndarray:
@@ -97,15 +96,15 @@ def coordinates(array: int) -> Part:
     def turns(plan: Plan) -> np.ndarray:
         return table(plan.q + plan.columns[0], np.arange(len(plan.columns[0])))
 
-    return copy(turns, writes=(slot(0),), inputs=(Lane(array, 1),))
+    return copy(turns, (Lane(array, 1),), (slot(0),))
 
 
 def following() -> Part:
     """Coordinates, velocities and guesses of joints that follow others, on which no forces act."""
 
-    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
+    def step(known, q, qd, x):
         ratio, offset, rate = known
-        return (ratio * reads[0] + offset, rate * reads[1], rate * reads[2], 0.0), (), ()
+        return (ratio * q + offset, rate * qd, rate * x, 0.0)
 
     def at(q: int, row: int) -> tuple[Slots, ...]:
         return Slots(q, 0, NUMBER), ROW.at(row, "qd"), ROW.at(row, "x")
@@ -121,7 +120,7 @@ def following() -> Part:
         return plan.coupling.ratio_q[q], plan.coupling.offset_q[q], plan.coupling.ratio_v[rows]
 
     writes = *at(0, 2), ROW.at(2, "b")
-    return Part(Loop(step, 4, jax.tree.structure((0.0,) * 3), reads=at(1, 3), writes=writes), turns, numbers)
+    return part(turns, step, at(1, 3), writes, ((0.0,) * 3, numbers))
 
 
 def at_rest() -> Part:
@@ -132,15 +131,14 @@ def at_rest() -> Part:
 def set_guess(quaternions: bool, warm: int | None) -> Part:
     """Set the first guess: from an array, or zero."""
 
-    def step(slide: Any, inputs: tuple, shift: tuple) -> tuple:
+    def step(slide, *seen):
         if warm is None:
-            return (0.0,), (), ()
-        return (inputs[0] + slide * shift[0] if quaternions else inputs[0],), (), ()
+            return (0.0,)
+        return (seen[0] + slide * seen[1] if quaternions else seen[0],)
 
-    reads = (ROW.at(0, "shift"),) if quaternions and warm is not None else ()
-    inputs = () if warm is None else (Lane(warm, 1),)
-    loop = Loop(step, 2, NUMBER, reads=reads, writes=(ROW.at(0, "x"),), inputs=inputs)
-    return Part(loop, _given_rows, lambda model, plan, known: model.rows.slide[plan.columns[1]])
+    seen = () if warm is None else (Lane(warm, 1), ROW.at(0, "shift"))[: 1 + quaternions]
+    slide = 0.0, lambda model, plan, known: model.rows.slide[plan.columns[1]]
+    return part(_given_rows, step, seen, (ROW.at(0, "x"),), slide, columns=2)
 
 
 def kinds_of(features: Features) -> list[Kind]:
@@ -246,25 +244,24 @@ def pull_all(kinds: list[Kind], features: Features) -> list[Part]:
 def output_solution(quaternions: bool) -> Part:
     """Accelerations, forces of constraints on the joints, and all forces."""
 
-    def total(slide: Any, _: tuple, reads: tuple) -> tuple:
-        S, whole, push, x, b, *shift = reads
+    def total(slide, S, whole, push, x, b, *shift):
         qdd, force = x - slide * shift[0] if quaternions else x, push + S.dot(whole)
-        return (), (whole,), (qdd, force, b + force)
+        return (whole, qdd, force, b + force)
 
-    reads = tuple(ROW.at(1, f) for f in ("S", "force", "push", "x", "b", *(("shift",) if quaternions else ())))
-    loop = Loop(total, 3, NUMBER, reads=reads, adds=(ROW.at(0, "force"),), outputs=tuple(Lane(k, 2) for k in range(3)))
+    reads = ROW.of(1, "S", "force", "push", "x", "b", *(("shift",) if quaternions else ()))
+    made = (*added(ROW.at(0, "force")), *(Lane(k, 2) for k in range(3)))
 
     def turns(plan: Plan) -> np.ndarray:
         rows = np.arange(plan.n)[::-1]
         return table(plan.up(rows), plan.row(rows), rows)
 
-    return Part(loop, turns, lambda model, *_: model.rows.slide[::-1])
+    return part(turns, total, reads, made, (0.0, lambda model, *_: model.rows.slide[::-1]))
 
 
 def output_counts(array: int) -> Part:
     """Iterations and convergence."""
     reads = (fixed("iterations"), fixed("converged"))
-    return copy(once, reads=reads, outputs=tuple(Lane(array, None, k) for k in range(2)))
+    return copy(once, reads, tuple(Lane(array, None, k) for k in range(2)))
 
 
 def contact_parts(v: ConstraintVariant) -> list[Part]:
@@ -308,7 +305,7 @@ def solution_parts(v: ConstraintVariant) -> list[Part | Again]:
         ]
     if v.goal is Goal.FORCES:
         heavy = resist(f.linking, ("x", False, -1.0))
-        heavy += [copy(Plan.every_row, reads=(ROW.at(0, "resistance"),), adds=(ROW.at(0, "push"),))] if heavy else []
+        heavy += [copy(Plan.every_row, (ROW.at(0, "resistance"),), added(ROW.at(0, "push")))] if heavy else []
         pulled = [*constraint_parts(f, None, told), *pull_all(every, f), *heavy]
         return [*begin, *pulled, output_solution(f.quaternions)]
     forces = [

@@ -15,15 +15,15 @@ from kinetree.collide import Contact, Geom, collider
 from kinetree.collide.field import prism_of
 from kinetree.collide.motion import COLUMNS, motions
 from kinetree.collide.shapes import frame_of
-from kinetree.lanes import Lane, Loop, Slots
+from kinetree.lanes import Lane, Slots
 from kinetree.model import Model
 from kinetree.model.world import BOTH
 from kinetree.spatial import Mat3, Vec3
 
 from .contacts import BY_FORMULA, FAR, MEETING, WITH_HULLS, Between, pair_constants, pair_table, place_slots
 from .features import Features
-from .memory import ACTS, NOTHING, ZERO3, Point, coupled_memory, point_memory
-from .parts import Known, Part, WithPool
+from .memory import ACTS, ZERO3, Point, coupled_memory, point_memory
+from .parts import Known, Part, WithPool, part
 from .plan import Plan
 
 Kinds = tuple[str, str]
@@ -101,7 +101,7 @@ def telling(kinds: Kinds, moving: int, single: bool, array: int) -> list[Part]:
     turns, by_pool = _Turns(kinds, moving, single), kinds not in BY_FORMULA
     between = Between(moving)
 
-    def step(known: Any, _: tuple, reads: tuple) -> tuple:
+    def step(known, *reads):
         known, pool = known if by_pool else (known, None)
         near, point, distance = reads[turns.rows :]
         a, b = between.shapes(known, reads[: turns.rows], pool)
@@ -112,15 +112,15 @@ def telling(kinds: Kinds, moving: int, single: bool, array: int) -> list[Part]:
         found = [near, *point.position, *point.normal, distance]
         for position, normal, away in motions(names, a, b, Contact(point.position, frame, distance)):
             found += [*position, *normal, away]
-        return (), (), tuple(found)
+        return tuple(found)
 
     outputs = tuple(Lane(array, turns.report, k) for k in range(REPORT))
-    count = turns.report + 1
-    none = Loop(lambda *_: ((), (), (0.0,) * REPORT), count, NOTHING, outputs=outputs)
-    example = jax.tree.structure(WITH_HULLS if by_pool else MEETING)
+    known = WITH_HULLS if by_pool else MEETING, turns.constants(by_pool)
     reads = (*place_slots(turns.rows), *turns.slots[:3])
-    loop = Loop(step, count, example, reads=reads, outputs=outputs, when=turns.slots[0], pool=by_pool)
-    return [Part(none, turns.table), Part(loop, turns.table, turns.constants(by_pool))]
+    return [
+        part(turns.table, lambda: (0.0,) * REPORT, (), outputs),
+        part(turns.table, step, reads, outputs, known, when=turns.slots[0], pool=by_pool),
+    ]
 
 
 def _velocity(geom: Geom, point: Vec3) -> tuple[Vec3, Vec3]:
@@ -135,7 +135,8 @@ def read_points(kinds: Kinds, moving: int, single: bool, array: int) -> Part:
     """Points of contact from inputs."""
     turns, between = _Turns(kinds, moving, single), Between(moving)
 
-    def step(known: Any, told: tuple, reads: tuple) -> tuple:
+    def step(known, *seen):
+        told, reads = seen[:REPORT], seen[REPORT:]
         near, position, normal, distance = told[0], Vec3(*told[1:4]), Vec3(*told[4:7]), told[7]
         a, b = between.shapes(known, reads)
         (turn_a, at_a), (turn_b, at_b) = (_velocity(g, position) for g in (a, b))
@@ -147,15 +148,8 @@ def read_points(kinds: Kinds, moving: int, single: bool, array: int) -> Part:
             distance = distance + own[6] * change
         point = Point(found, normal, frame_of(normal).rows[1])
         made = near, point, jnp.where(near != 0, distance, FAR)
-        return (*made, found - between.places(reads)[2]) if moving == BOTH else made, (), ()
+        return (*made, found - between.places(reads)[2]) if moving == BOTH else made
 
     told = tuple(Lane(array, turns.report, k) for k in range(REPORT))
-    loop = Loop(
-        step,
-        turns.report + 1,
-        jax.tree.structure(MEETING),
-        reads=place_slots(turns.rows),
-        writes=turns.slots,
-        inputs=told,
-    )
-    return Part(loop, turns.table, turns.constants(False))
+    seen = (*told, *place_slots(turns.rows))
+    return part(turns.table, step, seen, turns.slots, (MEETING, turns.constants(False)))

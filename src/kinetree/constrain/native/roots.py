@@ -9,15 +9,15 @@ import jax
 import numpy as np
 
 from kinetree._arrays import there
-from kinetree.lanes import Loop, Slots
+from kinetree.lanes import Slots
 from kinetree.model import Model, Placement
 from kinetree.model.coordinates import X_FRAME
 from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Sym3, Vec3
 
 from .kinematics import ROOT_ROWS as ROWS
 from .kinematics import rows_apart
-from .memory import BODY, HELD_BLOCK, NOTHING, REPLY, ROW, ZERO3, Held, Norms, total
-from .parts import Known, Part, table
+from .memory import BODY, HELD_BLOCK, REPLY, ROW, ZERO3, Held, Norms, total
+from .parts import Known, Part, added, part, table
 from .plan import Plan
 
 LAST = (ROWS - 1) * ROW.size  # slots from the first row of a root to its last, which has the body
@@ -40,8 +40,7 @@ def outward() -> Part:
     The accelerations of the six rows in a row, less `shift`, leave −ω × v of that of the base.
     """
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        placed, drift, numbers = reads[0], reads[1], reads[2:]
+    def step(placed, drift, *numbers):
         orientation = placed.orientation * X_FRAME.conjugate()
         axes = orientation.rotation()
         (omega, linear), (turning, sliding) = (
@@ -49,33 +48,32 @@ def outward() -> Part:
         )
         drift = Motion(drift.angular, drift.linear - omega.cross(linear))
         S = (*(Motion(z, ZERO3) for z in axes.rows), *(Motion(ZERO3, z) for z in axes.rows))
-        return (*S, Placement(orientation, ZERO3), Motion(omega, linear), drift, Motion(turning, sliding)), (), ()
+        return (*S, Placement(orientation, ZERO3), Motion(omega, linear), drift, Motion(turning, sliding))
 
     reads = (ROW.at(0, "placed"), ROW.at(1, "drift"), *(s for f in ("qd", "x") for s in rows_apart(0, f, ROWS)))
     writes = (*rows_apart(0, "S", ROWS), *of_body("pose", "v", "drift", "a"))
-    return Part(Loop(step, 2, NOTHING, reads=reads, writes=writes), _turns)
+    return part(_turns, step, reads, writes)
 
 
 def bias(damped: bool) -> Part:
     """b of the six rows (kinematics.py)."""
 
-    def step(damping: tuple, _: tuple, reads: tuple) -> tuple:
+    def step(damping, *reads):
         force, axes, numbers = reads[0], Mat3(*reads[1], *reads[2], *reads[3]), reads[4:]
         needs = (*(axes @ force.angular), *(axes @ force.linear))
         b = [tau - need for tau, need in zip(numbers, needs, strict=False)]
         if damped:
             b = [x - c * qd for x, c, qd in zip(b, damping, numbers[ROWS:], strict=True)]
-        return tuple(b), (), ()
+        return tuple(b)
 
     reads = (*of_body("force"), *axes_of("b", *(("qd",) if damped else ())))
-    structure = jax.tree.structure((0.0,) * ROWS) if damped else NOTHING
 
     def constants(model: Model, plan: Plan, known: Known) -> tuple:
         if not damped:
             return ()
         return tuple(there(model.passive).damping[plan.roots[:, None] + np.arange(ROWS)].T)
 
-    return Part(Loop(step, 2, structure, reads=reads, writes=rows_apart(0, "b", ROWS)), _turns, constants)
+    return part(_turns, step, reads, rows_apart(0, "b", ROWS), ((0.0,) * ROWS if damped else (), constants), columns=2)
 
 
 GUESS = 0.5  # of the accelerations of the step before, the rest of those of a free fall (benchmarks/NOTES.md)
@@ -87,17 +85,18 @@ def guess_motion() -> Part:
     A contact that brakes a body in one step has less to do in the next one, but is likely to act again.
     """
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        body, axes = reads[0], Mat3(*reads[1], *reads[2], *reads[3])
-        b, x = reads[4 : 4 + ROWS], reads[4 + ROWS :]
+    def step(body, one, two, three, *numbers):
+        axes, b, x = Mat3(*one, *two, *three), numbers[:ROWS], numbers[ROWS:]
         fall = body.articulated().solve(Force(axes.t_mul(Vec3(*b[:3])), axes.t_mul(Vec3(*b[3:]))))
         before = Motion(axes.t_mul(Vec3(*x[:3])), axes.t_mul(Vec3(*x[3:])))
         a = fall + (before - fall) * GUESS
-        return (*(axes @ a.angular), *(axes @ a.linear), a), (), ()
+        return (*(axes @ a.angular), *(axes @ a.linear), a)
 
-    reads = (BODY.at(1, "inertia"), *axes_of("b", "x"))
-    loop = Loop(step, 2, NOTHING, reads=reads, writes=(*rows_apart(0, "x", ROWS), *of_body("a")))
-    return Part(loop, lambda plan: table(plan.row(plan.roots), plan.body(plan.roots + ROWS - 1)))
+    def turns(plan: Plan) -> np.ndarray:
+        return table(plan.row(plan.roots), plan.body(plan.roots + ROWS - 1))
+
+    reads, writes = (BODY.at(1, "inertia"), *axes_of("b", "x")), (*rows_apart(0, "x", ROWS), *of_body("a"))
+    return part(turns, step, reads, writes)
 
 
 def _turns(plan: Plan) -> np.ndarray:
@@ -125,7 +124,7 @@ def solve_roots(norm: Slots | None = None) -> Part:
     """
     again = norm is not None
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+    def step(*reads):
         axes, x = Mat3(*reads[1], *reads[2], *reads[3]), reads[4 + 2 * ROWS : 4 + 3 * ROWS]
         whole, force = root_load(reads)
         force = force - reads[-1] if again else force
@@ -133,24 +132,15 @@ def solve_roots(norm: Slots | None = None) -> Part:
         change = a - Motion(axes.t_mul(Vec3(*x[:3])), axes.t_mul(Vec3(*x[3:])))
         new, size = (*(axes @ a.angular), *(axes @ a.linear)), change.dot(whole @ change)
         if again:
-            return (*new, a, change, Force(ZERO3, ZERO3)), (size,), ()
-        return (*new, a, change), (Norms(size, a.dot(force)),), ()
+            return (*new, a, change, Force(ZERO3, ZERO3), size)
+        return (*new, a, change, Norms(size, a.dot(force)))
 
     sag = (_last_reply("sag"),) if again else ()
-    loop = Loop(
-        step,
-        4 if again else 3,
-        NOTHING,
-        reads=(HELD_BLOCK.at(1, "held"), *axes_of("resistance", "push", "x"), *sag),
-        writes=(*rows_apart(0, "x_new", ROWS), *of_body("a_new", "change"), *sag),
-        adds=(total(2, "norms") if norm is None else norm._replace(column=2),),
-        scratch=not again,
-    )
+    seen = (HELD_BLOCK.at(1, "held"), *axes_of("resistance", "push", "x"), *sag)
+    size = added(total(2, "norms") if norm is None else norm._replace(column=2))
+    made = (*rows_apart(0, "x_new", ROWS), *of_body("a_new", "change"), *sag, *size)
 
-    def turns(plan: Plan) -> np.ndarray:
-        return np.concatenate([_held_turns(plan), table(plan.reply(plan.roots))], 1) if again else _held_turns(plan)
-
-    return Part(loop, turns)
+    return part(_replying_turns if again else _held_turns, step, seen, made, scratch=not again)
 
 
 def _last_reply(name: str) -> Slots:
@@ -163,14 +153,17 @@ def _held_turns(plan: Plan) -> np.ndarray:
     return table(plan.row(plan.roots), plan.held[plan.roots + ROWS - 1], plan.total(plan.roots))
 
 
+def _replying_turns(plan: Plan) -> np.ndarray:
+    return np.concatenate([_held_turns(plan), table(plan.reply(plan.roots))], 1)
+
+
 def reply_of_roots() -> Part:
     """How the joint answers forces on the tree (conjugate.py)."""
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
+    def step(*reads):
         axes, sag = Mat3(*reads[1], *reads[2], *reads[3]), reads[-1]
-        return (_resisting(reads[0], axes, reads[4:-1]).solve(-sag), Force(ZERO3, ZERO3)), (), ()
+        return (_resisting(reads[0], axes, reads[4:-1]).solve(-sag), Force(ZERO3, ZERO3))
 
     a, sag = map(_last_reply, ("a", "sag"))
     reads = (HELD_BLOCK.at(1, "held"), *axes_of("resistance"), sag)
-    loop = Loop(step, 4, NOTHING, reads=reads, writes=(a, sag), scratch=True)
-    return Part(loop, lambda plan: np.concatenate([_held_turns(plan), table(plan.reply(plan.roots))], 1))
+    return part(_replying_turns, step, reads, (a, sag), scratch=True)

@@ -13,7 +13,6 @@ import numpy as np
 from kinetree._arrays import there
 from kinetree.actuate.sites import by_crank, on_sites
 from kinetree.dynamics.tendons.paths import ancestors
-from kinetree.lanes import Loop
 from kinetree.model import Model, Placement
 from kinetree.model.attached import in_rows
 from kinetree.spatial import Force, Quaternion, Vec3
@@ -21,7 +20,7 @@ from kinetree.spatial import Force, Quaternion, Vec3
 from .actuators import MOTORS, ActuatorSlots, Motor, driven, motor_of, motors, wires, written
 from .drive_plan import DriveGroup
 from .memory import PLACEMENT, ROW, ZERO3
-from .parts import Known, Part, table
+from .parts import Known, Part, added, part, table
 from .string_actuators import periods
 from .tables import split
 
@@ -54,7 +53,7 @@ def driving(drive: DriveGroup, implicit: bool) -> Part:
     """Forces of the actuators, on the bodies of their frames; after the forces of motion."""
     stateful = drive.stateful
 
-    def step(known: Frame, _: tuple, reads: tuple) -> tuple:
+    def step(known, *reads):
         places, moves, (ctrl, *rest) = reads[0:4], reads[4:7], reads[7:]
         (arm1, one), (arm2, two) = _placed(known.first, *places[:2]), _placed(known.second, *places[2:])
         site = on_sites(known.refers != 0, one, two, known.push, known.turn)
@@ -69,15 +68,7 @@ def driving(drive: DriveGroup, implicit: bool) -> Part:
         velocity = sum(move.dot(wrench) for move, wrench in zip(moves, wrenches, strict=True))
         act = rest[0] if stateful else None
         force, slope, rate = driven(known.motor, length, velocity, ctrl, act, known.period)
-        return written(stateful, implicit, slope, rate), tuple(w * -force for w in wrenches), ()
-
-    ports = ActuatorSlots.of(5, stateful, implicit)
-    poses = tuple(ROW.at(column, "pose") for column in (0, 1, 2, 3))
-    moves = (ROW.at(column, "v") for column in (0, 2, 4))
-    reads = (*poses, *moves, *ports.reads)
-    adds = tuple(ROW.at(column, "force") for column in (0, 2, 4))
-    example = jax.tree.structure(FRAME._replace(motor=motor_of(drive)))
-    loop = Loop(step, 8, example, reads=reads, writes=ports.writes, adds=adds)
+        return (*written(stateful, implicit, slope, rate), *(w * -force for w in wrenches))
 
     def bodies(plan: Any, numbers: np.ndarray) -> np.ndarray:
         targets = [plan.actuators.wiring.targets[k] for k in numbers]
@@ -123,4 +114,8 @@ def driving(drive: DriveGroup, implicit: bool) -> Part:
         carries = Vec3(*(((lowest >= 0) & x) * 1.0 for x in here))
         return Frame(motor, period, places[0], places[1], *both_gears, refers * 1.0, carries, crank * 1.0, rod)
 
-    return Part(loop, turns, constants)
+    ports = ActuatorSlots.of(5, stateful, implicit)
+    moves, forces = ([ROW.at(column, field) for column in (0, 2, 4)] for field in ("v", "force"))
+    seen = (*(ROW.at(column, "pose") for column in range(4)), *moves, *ports.reads)
+    known = FRAME._replace(motor=motor_of(drive)), constants
+    return part(turns, step, seen, (*ports.writes, *added(*forces)), known, columns=8)

@@ -10,15 +10,14 @@ from jax.core import Tracer
 
 from kinetree._arrays import flattened
 from kinetree._varying import custom_jvp
-from kinetree.lanes import Program, run, run_slope, xla
+from kinetree.lanes import Program, run, xla
 from kinetree.lanes.kept.once import OncePerOwner
-from kinetree.lanes.linear import BoundProgram, run_change
-from kinetree.lanes.program.single import Single, single
+from kinetree.lanes.linear import run_change
 from kinetree.lanes.target import compiled
 from kinetree.model import Model
 from kinetree.model.arguments import is_known
 
-from .binding import constants_of, tables_of, written_for
+from .binding import BoundNative, constants_of, tables_of, written_for
 from .contacts import POINT_REPORT
 from .features import Features, features_of
 from .kinds import FORCE_REPORT
@@ -131,32 +130,21 @@ class Solver:
         It has other values.
         """
         balance = smooth_variant(self.variant)
-        native = program_of(balance)
+        native = BoundNative(program_of(balance), self.plan, self.smooth, _widths(balance, self.plan))
         given = {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext, "motions": motions}
 
         def found(qdd: Any, held: Any, names: tuple[str, ...]) -> Solved:
-            key, outputs = (id(native), names), tuple(map(balance.outputs.index, names))
-            own = _singles.get(self.plan, key, lambda: single(native.program, tables_of(native, self.plan), outputs))
-            widths, inputs = _widths(balance, self.plan), _inputs(balance, **given, warm=qdd, held=held)
-            whole = run_slope(
-                own.program,
-                own.slots,
-                tuple(widths[k] for k in outputs),
-                own.tables,
-                own.constants(self.smooth, q.dtype),
-                inputs,
-            )
-            return self._split(whole, names)
+            inputs = _inputs(balance, **given, warm=qdd, held=held)
+            return self._split(native.slopes(*inputs, outputs=tuple(map(balance.outputs.index, names))), names)
 
         if balance.goal is not Goal.BALANCE:
             return found(solution, held, balance.outputs)
         answer = answering(self.variant.features)
         lacks = tuple(name for name in balance.outputs if name in ("left", "gap"))
-        asked, left = program_of(answer), found(solution, held, lacks)
-        tables = tables_of(asked, self.plan)
-        bounded = BoundProgram(asked.program, self.plan.slots, _widths(answer, self.plan), tables, self.answers)
+        asked = BoundNative(program_of(answer), self.plan, self.answers, _widths(answer, self.plan)).linear
+        left = found(solution, held, lacks)
         changes = tuple(getattr(left, name) for name in lacks)
-        moved, *freed = run_change(bounded, bounded, _inputs(answer, q=q, qd=qd, warm=solution), changes)
+        moved, *freed = run_change(asked, asked, _inputs(answer, q=q, qd=qd, warm=solution), changes)
         coupling = self.plan.coupling
         reached = solution - (moved if coupling is None else moved[:, coupling.kept_v])
         rest = tuple(name for name in balance.outputs if name not in ("qdd", *lacks))
@@ -192,11 +180,9 @@ def moving(features: Features) -> ConstraintVariant:
 
 def motions_of(features: Features, plan: Plan, constants: tuple, q: Any) -> Any:
     """The motions of points of contact that need a search, as known numbers."""
-    native = program_of(moving(features))
     known, q = jax.lax.stop_gradient((constants, q))
-    return jax.lax.stop_gradient(run(native.program, plan.slots, (width(plan),), tables_of(native, plan), known, (q,)))[
-        0
-    ]
+    bound = BoundNative(program_of(moving(features)), plan, known, (width(plan),))
+    return jax.lax.stop_gradient(bound.values(q)[0])
 
 
 @custom_jvp
@@ -221,7 +207,6 @@ def _inputs(variant: ConstraintVariant, **given: Any) -> tuple:
 
 
 _solvers: OncePerOwner[Solver] = OncePerOwner()
-_singles: OncePerOwner[Single] = OncePerOwner()
 
 
 def solver_of(model: Model, plan: Plan, dtype: Any, h: Any, **asked: Any) -> Solver:

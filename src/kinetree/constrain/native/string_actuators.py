@@ -8,15 +8,15 @@ import numpy as np
 
 from kinetree._arrays import library, there
 from kinetree.actuate.force import is_full
-from kinetree.lanes import Loop, Slots
+from kinetree.lanes import Slots
 from kinetree.model import Model
 from kinetree.spatial import Quaternion, Vec3
 
 from .actuators import MOTOR, ActuatorSlots, Motor, clip, driven, motor_of, motors, unbounded, wires, within, written
 from .drive_plan import DriveGroup
 from .kinematics import at_q
-from .memory import NUMBER, fixed
-from .parts import Known, Part, fill, table
+from .memory import ZERO3, fixed
+from .parts import Known, Part, added, fill, part, table
 from .plan import Plan
 from .string_plan import STRING
 from .tables import split
@@ -25,18 +25,16 @@ from .tables import split
 def ball_lengths(is_free: bool) -> Part:
     """Lengths and entries of actuators on balls, or on free joints, which have no length (actuate/transmission.py)."""
 
-    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
+    def step(known, q):
         push, turn, in_parent = known
-        here = Quaternion(*reads[0]).normalized()
+        here = Quaternion(*q).normalized()
         own = here.to_child(turn)
         angular = Vec3(*(jnp.where(in_parent != 0, a, b) for a, b in zip(own, turn, strict=True)))
         if is_free:
-            return (jnp.zeros_like(here.w), (*angular, *here.to_child(push))), (), ()
-        return (here.log().dot(angular), tuple(angular)), (), ()
+            return (jnp.zeros_like(here.w), (*angular, *here.to_child(push)))
+        return (here.log().dot(angular), tuple(angular))
 
-    example = (Vec3(0.0, 0.0, 0.0), Vec3(0.0, 0.0, 0.0), 0.0)
     entries = Slots(1, 0, jax.tree.structure((0.0,) * (6 if is_free else 3)))
-    loop = Loop(step, 3, jax.tree.structure(example), reads=(at_q(2, 4),), writes=(STRING.at(0, "length"), entries))
 
     def own(plan: Any) -> tuple[np.ndarray, np.ndarray]:
         s = plan.strings
@@ -58,7 +56,8 @@ def ball_lengths(is_free: bool) -> Part:
         in_parent = np.array(model.actuators.wiring.in_parent, float)[members]
         return (first, second, in_parent) if is_free else (second, first, in_parent)
 
-    return Part(loop, turns, constants)
+    known = (ZERO3, ZERO3, 0.0), constants
+    return part(turns, step, (at_q(2, 4),), (STRING.at(0, "length"), entries), known)
 
 
 def clear_string_forces() -> Part:
@@ -100,20 +99,18 @@ def driving(drive: DriveGroup, implicit: bool, shared: bool) -> Part:
     """Forces of the actuators, along their strings; `shared`: before their sums, and they themselves, are bounded."""
     stateful = drive.stateful
 
-    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
+    def step(known, length, velocity, ctrl, *rest):
         motor, period = known
-        length, velocity, ctrl, *rest = reads
         act = rest[0] if stateful else None
         given = motor, motor.gear * length, motor.gear * velocity, ctrl, act, period
         force, slope, rate = unbounded(*given) if shared else driven(*given)
         made = written(stateful, implicit, slope, rate)
-        return ((*made, force), (force,), ()) if shared else (made, (motor.gear * force,), ())
+        return (*made, force, force) if shared else (*made, motor.gear * force)
 
     ports = ActuatorSlots.of(1, stateful, implicit)
-    reads = (STRING.at(0, "length"), STRING.at(0, "velocity"), *ports.reads)
+    reads = (*STRING.of(0, "length", "velocity"), *ports.reads)
     writes = (*ports.writes, *((MOTOR.at(3, "force"),) if shared else ()))
-    example = jax.tree.structure((motor_of(drive), 0.0))
-    loop = Loop(step, 4, example, reads=reads, writes=writes, adds=(STRING.at(0, "drawn" if shared else "push"),))
+    made = (*writes, *added(STRING.at(0, "drawn" if shared else "push")))
 
     def turns(plan: Any) -> np.ndarray:
         at = wires(plan, drive)
@@ -127,31 +124,25 @@ def driving(drive: DriveGroup, implicit: bool, shared: bool) -> Part:
         period = periods(model, numbers, on_ball, np.zeros(len(numbers), bool))
         return own._replace(gear=_gears(model, plan, numbers)), period
 
-    return Part(loop, turns, constants)
+    return part(turns, step, reads, made, ((motor_of(drive), 0.0), constants), columns=4)
 
 
 def share_range(implicit: bool) -> list[Part]:
     """Forces made smaller where their sum on a tendon is beyond its range, and then kept within their own."""
 
-    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
+    def step(known, total, force, *slope):
         gear, own, bounds = known
-        total, force, *slope = reads
         some = total != 0
         share = jnp.where(some, clip(total, bounds) / jnp.where(some, total, jnp.ones_like(total)), 1.0)
         force, slopes = within(own, force * share, slope[0] if implicit else jnp.zeros_like(force))
-        return ((slopes,) if implicit else ()), (gear * force, force), ()
+        return (*((slopes,) if implicit else ()), gear * force, force)
 
     slope = (MOTOR.at(1, "slope"),) if implicit else ()
     reads = (STRING.at(0, "drawn"), MOTOR.at(1, "force"), *slope)
-    example = jax.tree.structure((0.0, (0.0, 0.0), (0.0, 0.0)))
-    adds = (STRING.at(0, "push"), STRING.at(0, "taken"))
-    loop = Loop(step, 2, example, reads=reads, writes=slope, adds=adds)
+    made = (*slope, *added(*STRING.of(0, "push", "taken")))
 
-    def hold(known: tuple, _: tuple, reads: tuple) -> tuple:
-        total, slope = reads
-        return (jnp.where(is_full(total, *known[2]), jnp.zeros_like(slope), slope),), (), ()
-
-    held = Loop(hold, 2, example, reads=(STRING.at(0, "taken"), MOTOR.at(1, "slope")), writes=slope)
+    def hold(known, total, slope):
+        return (jnp.where(is_full(total, *known[2]), jnp.zeros_like(slope), slope),)
 
     def turns(plan: Any) -> np.ndarray:
         strings, members = plan.strings.motors
@@ -166,21 +157,22 @@ def share_range(implicit: bool) -> list[Part]:
         own = [library(own).where(strung, own[:, k], x) for k, x in enumerate((-np.inf, np.inf))]
         return _gears(model, plan, numbers), split(there(model.actuators).force_range[numbers]), tuple(own)
 
-    return [Part(loop, turns, constants), *([Part(held, turns, constants)] if implicit else [])]
+    known = (0.0, (0.0, 0.0), (0.0, 0.0)), constants
+    held = [part(turns, hold, (STRING.at(0, "taken"), *slope), slope, known)] if implicit else []
+    return [part(turns, step, reads, made, known), *held]
 
 
 def brake_strings() -> Part:
     """In the last round, actuators resist by their slopes."""
 
-    def step(gear: Any, _: tuple, reads: tuple) -> tuple:
-        slope, finishing, h = reads
-        return (), (-(slope * gear * gear * finishing * h),), ()
+    def step(gear, slope, finishing, h):
+        return (-(slope * gear * gear * finishing * h),)
 
     reads = (MOTOR.at(1, "slope"), fixed("finishing"), fixed("h"))
-    loop = Loop(step, 2, NUMBER, reads=reads, adds=(STRING.at(0, "stiff"),))
 
     def turns(plan: Any) -> np.ndarray:
         strings, members = plan.strings.brakes
         return table(plan.strings.string(strings), plan.motor(members))
 
-    return Part(loop, turns, lambda model, plan, known: _gears(model, plan, plan.strings.brakes.members))
+    gears = 0.0, lambda model, plan, known: _gears(model, plan, plan.strings.brakes.members)
+    return part(turns, step, reads, added(STRING.at(0, "stiff")), gears)

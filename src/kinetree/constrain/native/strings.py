@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree._arrays import library, there
-from kinetree.lanes import Loop
 from kinetree.model import Model
 
 from ..cones import Response, dry, hold, one_sided
@@ -20,8 +19,8 @@ from ..tendons import stretch_outside
 from ..weights import inverse_weights
 from .joints import BOUND, LOSS, Loss, SoftLimit, softened, softness
 from .kinds import Kind, of_one_number
-from .memory import LIMIT, NOTHING, ROW, Norms, fixed, total
-from .parts import Known, Part, copy, fill, table
+from .memory import LIMIT, ROW, Norms, fixed, total
+from .parts import Known, Part, added, copy, fill, part, table
 from .plan import Plan
 from .string_lengths import number
 from .string_plan import STRING
@@ -35,12 +34,11 @@ def push_joints(to: str, which: str) -> Part:
     A push that is zero is put there, too, for the sake of its slope: most springs begin at rest.
     """
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        return (), (reads[0] * reads[1],), ()
+    def turns(plan: Plan) -> np.ndarray:
+        return plan.strings.entries(plan.row, _which(plan, which))
 
     push = STRING.at(0, "push")
-    loop = Loop(step, 3, NOTHING, reads=(number(1), push), adds=(ROW.at(2, to),))
-    return Part(loop, lambda plan: plan.strings.entries(plan.row, _which(plan, which)))
+    return part(turns, lambda c, f: (c * f,), (number(1), push), added(ROW.at(2, to)))
 
 
 def _which(plan: Plan, which: str) -> np.ndarray:
@@ -52,23 +50,20 @@ def _which(plan: Plan, which: str) -> np.ndarray:
 def springs_and_dampers() -> list[Part]:
     """Forces of tendons, on the joints: of springs and dampers, and of inertia where lines bend."""
 
-    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
+    def step(known, length, velocity, bend):
         stiffness, damping, armature, low, high = known
-        length, velocity, bend = reads
         stretch = stretch_outside(length, low, high)
-        return (-stiffness * stretch - damping * velocity - armature * bend,), (), ()
-
-    reads = (STRING.at(0, "length"), STRING.at(0, "velocity"), STRING.at(0, "bend"))
-    loop = Loop(step, 1, jax.tree.structure((0.0,) * 5), reads=reads, writes=(STRING.at(0, "push"),))
+        return (-stiffness * stretch - damping * velocity - armature * bend,)
 
     def constants(model: Model, plan: Plan, known: Known) -> tuple:
         pull = there(plan.world.tendons).pull
         return pull.stiffness, pull.damping, pull.armature, pull.slack[:, 0], pull.slack[:, 1]
 
-    return [
-        Part(loop, lambda plan: plan.strings.every(np.arange(plan.strings.n_tendons)), constants),
-        push_joints("b", "tendons"),
-    ]
+    def turns(plan: Plan) -> np.ndarray:
+        return plan.strings.every(np.arange(plan.strings.n_tendons))
+
+    reads, known = STRING.of(0, "length", "velocity", "bend"), ((0.0,) * 5, constants)
+    return [part(turns, step, reads, STRING.of(0, "push"), known), push_joints("b", "tendons")]
 
 
 # -- constraints ------------------------------------------------------------------------------------------------------
@@ -140,19 +135,18 @@ CONSTANTS = {"limits": _limit_constants, "losses": _loss_constants, "holds": _ho
 def soften_strings(kind: str, power: int | None) -> Part:
     """How soft constraints of a kind are, and which of them act."""
 
-    def step(known: Any, _: tuple, reads: tuple) -> tuple:
-        length, velocity, least_time = reads
+    def step(known, length, velocity, least_time):
         if kind == "losses":
-            return softened(known.soft, power, jnp.zeros_like(length), velocity, known.most > 0, least_time), (), ()
+            return softened(known.soft, power, jnp.zeros_like(length), velocity, known.most > 0, least_time)
         distance = known.sign * (length - known.bound)
         active = distance < known.margin if kind == "limits" else jnp.ones_like(distance, bool)
         r = jnp.where(active, distance - known.margin, 0.0)
-        return softened(known.soft, power, r, known.sign * velocity, active, least_time), (), ()
+        return softened(known.soft, power, r, known.sign * velocity, active, least_time)
 
     reads = (STRING.at(0, "length"), STRING.at(0, "velocity"), fixed("least_time"))
     example = LOSS if kind == "losses" else BOUND
-    loop = Loop(step, 2, jax.tree.structure(example), reads=reads, writes=(LIMIT.at(1, "D"), LIMIT.at(1, "ref")))
-    return Part(loop, lambda plan: plan.strings.constrained(kind), CONSTANTS[kind])
+    made = (LIMIT.at(1, "D"), LIMIT.at(1, "ref"))
+    return part(lambda plan: plan.strings.constrained(kind), step, reads, made, (example, CONSTANTS[kind]))
 
 
 def on_string(kind: str) -> Kind:
@@ -197,13 +191,12 @@ def _linked(plan: Plan) -> np.ndarray:
 def clear_load(finishes: bool) -> Part:
     """Strings without constraints: only their inertia resists; in the last round their dampers, too."""
 
-    def step(known: tuple, _: tuple, reads: tuple) -> tuple:
+    def step(known, *last):
         armature, damping = known
-        return (0.0, armature + damping * reads[0] * reads[1] if finishes else armature), (), ()
+        return (0.0, armature + damping * last[0] * last[1] if finishes else armature)
 
     reads = (fixed("finishing"), fixed("h")) if finishes else ()
-    writes = (STRING.at(0, "push"), STRING.at(0, "stiff"))
-    return Part(Loop(step, 1, jax.tree.structure((0.0, 0.0)), reads=reads, writes=writes), _linked, _resistance)
+    return part(_linked, step, reads, STRING.of(0, "push", "stiff"), ((0.0, 0.0), _resistance))
 
 
 def _resistance(model: Model, plan: Plan, known: Known) -> tuple:
@@ -231,16 +224,14 @@ def stiffen_links() -> Part:
         linked = plan.strings.linked
         return table(plan.strings.string(linked), plan.links.stiffness(np.arange(len(linked))))
 
-    return copy(turns, reads=(STRING.at(0, "stiff"),), writes=(number(1),))
+    return copy(turns, (STRING.at(0, "stiff"),), (number(1),))
 
 
 def spread_string_forces() -> Part:
     """The entries of strings, times the root of their stiffness, in V."""
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        return (), (reads[0] * jnp.sqrt(jnp.abs(reads[1])),), ()
-
-    loop = Loop(step, 3, NOTHING, reads=(number(0), number(2)), adds=(number(1),), when=number(2))
+    def step(entry, stiff):
+        return (entry * jnp.sqrt(jnp.abs(stiff)),)
 
     def turns(plan: Plan) -> np.ndarray:
         s = plan.strings
@@ -252,58 +243,50 @@ def spread_string_forces() -> Part:
         entry, v, link = np.array(found, np.int64).reshape(-1, 3).T
         return table(entry, v, plan.links.stiffness(link))
 
-    return Part(loop, turns)
+    return part(turns, step, (number(0), number(2)), added(number(1)), when=number(2))
 
 
 def move_strings(inertial: bool) -> list[Part]:
     """Find the accelerations of strings for the new x; their inertia counts in the norm of the step."""
     still = fill(_linked, STRING.at(0, "a_new"), scratch=True)
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        return (), (reads[0] * reads[1],), ()
+    def turns(plan: Plan) -> np.ndarray:
+        return plan.strings.entries(plan.row, plan.strings.linked)
 
-    reads = (number(1), ROW.at(2, "x_new"))
-    summed = Loop(step, 3, NOTHING, reads=reads, adds=(STRING.at(0, "a_new"),), scratch=True)
-    parts = [still, Part(summed, lambda plan: plan.strings.entries(plan.row, plan.strings.linked))]
+    reads, made = (number(1), ROW.at(2, "x_new")), added(STRING.at(0, "a_new"))
+    parts = [still, part(turns, lambda c, x: (c * x,), reads, made, scratch=True)]
     if not inertial:
         return parts
 
-    def norm(known: tuple, _: tuple, reads: tuple) -> tuple:
-        step = reads[1] - reads[0]
-        return (), (Norms(known[0] * step * step, jnp.zeros_like(step)),), ()
+    def norm(known, a, a_new):
+        step = a_new - a
+        return (Norms(known[0] * step * step, jnp.zeros_like(step)),)
 
-    own, two = (STRING.at(0, "a"), STRING.at(0, "a_new")), jax.tree.structure((0.0, 0.0))
-    weighed = Loop(norm, 1, two, reads=own, adds=(total(None, "norms"),), scratch=True)
-    return [*parts, Part(weighed, _linked, _resistance)]
+    own, norms = STRING.of(0, "a", "a_new"), added(total(None, "norms"))
+    return [*parts, part(_linked, norm, own, norms, ((0.0, 0.0), _resistance), scratch=True)]
 
 
 def resist_motion(motion: str, sign: float) -> list[Part]:
     """Add what the stiffness of strings that resist needs for a motion of rows, in `resistance`."""
 
-    def move(_: tuple, __: tuple, reads: tuple) -> tuple:
-        return (), (reads[0] * reads[1],), ()
-
-    def need(_: tuple, __: tuple, reads: tuple) -> tuple:
-        entry, stiff, a = reads
-        return (), (sign * entry * stiff * a,), ()
+    def need(entry, stiff, a):
+        return (sign * entry * stiff * a,)
 
     def turns(plan: Plan) -> np.ndarray:
         return plan.strings.entries(plan.row, plan.strings.resisting)
 
     a, stiff = STRING.of(0, "a_new", "stiff")
-    moves = Loop(move, 3, NOTHING, reads=(number(1), ROW.at(2, motion)), adds=(a,))
-    needs = Loop(need, 3, NOTHING, reads=(number(1), stiff, a), adds=(ROW.at(2, "resistance"),))
-    return [fill(lambda plan: plan.strings.every(plan.strings.resisting), a), Part(moves, turns), Part(needs, turns)]
+    moves = part(turns, lambda entry, x: (entry * x,), (number(1), ROW.at(2, motion)), added(a))
+    needs = part(turns, need, (number(1), stiff, a), added(ROW.at(2, "resistance")))
+    return [fill(lambda plan: plan.strings.every(plan.strings.resisting), a), moves, needs]
 
 
 def accelerate_strings(along: Any, always: bool) -> Part:
     """Accelerations of strings at the end of the step, as those of rows."""
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        a, a_new, search = reads
-        return (along(search, a, a_new),), (), ()
+    def step(a, a_new, search):
+        return (along(search, a, a_new),)
 
     own, new = STRING.at(0, "a"), STRING.at(0, "a_new")
     when = None if always else fixed("going")
-    loop = Loop(step, 1, NOTHING, reads=(own, new, fixed("search")), writes=(own,), when=when)
-    return Part(loop, _linked)
+    return part(_linked, step, (own, new, fixed("search")), (own,), when=when)

@@ -12,13 +12,12 @@ from kinetree.constrain.native.delassus import correct_solution, of_pivot
 from kinetree.constrain.native.features import Features, Linking
 from kinetree.constrain.native.kinematics import at_q, rows_apart
 from kinetree.constrain.native.linked import linked_parts, loop_parts
-from kinetree.constrain.native.memory import NOTHING, ROW, fixed
+from kinetree.constrain.native.memory import ROW, fixed
 from kinetree.constrain.native.newton import at_rest, inward, outward, unloaded
-from kinetree.constrain.native.parts import Again, Part, copy, fill, once, table
+from kinetree.constrain.native.parts import Again, Part, added, copy, fill, once, part, table
 from kinetree.constrain.native.plan import Plan
 from kinetree.constrain.native.programs import following
 from kinetree.constrain.native.programs import outward as placed
-from kinetree.lanes import Loop
 
 from .moves import Moves
 
@@ -28,22 +27,17 @@ CLOSING_STEPS = 2  # Newton steps; each squares the error of a step in time
 def move_q(m: Moves) -> Part:
     """Move q by the motion that was found."""
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        return (m.screwed(reads[0], tuple(reads[1:])),), (), ()
-
-    q = at_q(1, m.nq)
-    loop = Loop(step, 2, NOTHING, reads=(q, *rows_apart(0, "x_new", m.nv)), writes=(q,))
-
     def turns(plan: Plan) -> np.ndarray:
         rows, columns = m.joints(plan)
         return table(plan.row(rows), plan.q + columns)
 
-    return Part(loop, turns)
+    q = at_q(1, m.nq)
+    return part(turns, lambda q, *move: (m.screwed(q, move),), (q, *rows_apart(0, "x_new", m.nv)), (q,))
 
 
 def _project_qd() -> Part:
     """Project qd along the loops."""
-    return copy(Plan.every_row, reads=(ROW.at(0, "x_new"),), adds=(ROW.at(0, "qd"),))
+    return copy(Plan.every_row, (ROW.at(0, "x_new"),), added(ROW.at(0, "qd")))
 
 
 def bare_linking(f: Features) -> Linking:
@@ -58,7 +52,6 @@ def closing(f: Features, moves: list[Moves]) -> list[Part | Again]:
         return []
     linked = linked_parts(bare_linking(f), False, True, "motion")
     start = fill(once, fixed("going"), values=(float(CLOSING_STEPS),))
-    done = Loop(lambda *_: ((), (-1.0,), ()), 0, NOTHING, adds=(fixed("going"),))
     steps: list[Part | Again] = [
         *([following()] if "mimics" in f.linking.lengths else []),
         *kinematics.placing(f.quaternions),
@@ -75,7 +68,7 @@ def closing(f: Features, moves: list[Moves]) -> list[Part | Again]:
         *linked.swept,
         *outward(False),
         *map(move_q, moves),
-        Part(done, once),
+        part(once, lambda: (-1.0,), (), added(fixed("going"))),
     ]
     last = [fill(Plan.every_row, of_pivot(0, "u")), *correct_solution(False, "change"), *outward(False), _project_qd()]
     return [start, Again(steps, fixed("going").offset, CLOSING_STEPS, uniform=True), *last]

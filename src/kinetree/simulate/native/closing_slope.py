@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from kinetree.constrain.native import kinematics, loop_changes
-from kinetree.constrain.native.binding import Native, constants_of, starting, tables_of
+from kinetree.constrain.native.binding import BoundNative, Native, constants_of, starting
 from kinetree.constrain.native.features import Features
 from kinetree.constrain.native.implicit import copy_rows, left_over_of_motion, output_rows
 from kinetree.constrain.native.linked import length_parts, linked_parts, loop_parts
@@ -20,17 +20,14 @@ from kinetree.constrain.native.parts import Again, Part, fill
 from kinetree.constrain.native.plan import Plan
 from kinetree.constrain.native.programs import coordinates, copy_input, following, pull_all
 from kinetree.constrain.native.programs import outward as placed
-from kinetree.lanes import run, run_slope
-from kinetree.lanes.kept.once import Once, OncePerOwner
-from kinetree.lanes.linear import BoundProgram, run_change
-from kinetree.lanes.program.single import Single, single
+from kinetree.lanes.kept.once import Once
+from kinetree.lanes.linear import run_change
 from kinetree.model import Model
 
 from .closing import bare_linking, move_q
 from .plan import StepPlan
 from .step import StepVariant, output_state
 
-_singles: OncePerOwner[Single] = OncePerOwner()
 _programs: Once[Native] = Once()
 
 
@@ -126,12 +123,6 @@ def closing_programs(v: StepVariant, model: Model, plan: StepPlan, dtype: Any, h
     return ClosingPrograms(*(constants_of(_native(name, v), model, plan, dtype, h) for name in ClosingPrograms._fields))
 
 
-def singly(native: Native, plan: StepPlan, widths: tuple[int, ...], constants: tuple, inputs: tuple) -> tuple:
-    """What has the derivatives of a program without repeats."""
-    one = _singles.get(plan, id(native), lambda: single(native.program, tables_of(native, plan)))
-    return run_slope(one.program, one.slots, widths, one.tables, one.constants(constants, inputs[0].dtype), inputs)
-
-
 class _Closing(NamedTuple):
     """The programs of a step."""
 
@@ -139,23 +130,20 @@ class _Closing(NamedTuple):
     plan: StepPlan
     known: ClosingPrograms
 
-    def widths(self, name: str) -> tuple[int, ...]:
+    def bound(self, name: str) -> BoundNative:
         n, rows, nq = self.plan.n, rows_width(self.plan), len(self.plan.columns[0])
-        return {"lacking": (n, rows, rows, rows), "answer": (n, rows), "moved": (nq,)}[name]
+        widths = {"lacking": (n, rows, rows, rows), "answer": (n, rows), "moved": (nq,)}
+        return BoundNative(_native(name, self.v), self.plan, getattr(self.known, name), widths[name])
 
     def values(self, name: str, *inputs: Any) -> tuple:
-        native = _native(name, self.v)
-        tables = tables_of(native, self.plan)
-        return run(native.program, self.plan.slots, self.widths(name), tables, getattr(self.known, name), inputs)
+        return self.bound(name).values(*inputs)
 
     def slopes(self, name: str, *inputs: Any) -> tuple:
-        return singly(_native(name, self.v), self.plan, self.widths(name), getattr(self.known, name), inputs)
+        return self.bound(name).slopes(*inputs)
 
     def change(self, q: Any, left: Any, gap: Any) -> Any:
-        native = _native("answer", self.v)
-        tables = tables_of(native, self.plan)
-        bound = BoundProgram(native.program, self.plan.slots, self.widths("answer"), tables, self.known.answer)
-        return run_change(bound, bound, (q,), (left, gap))[0]
+        answer = self.bound("answer").linear
+        return run_change(answer, answer, (q,), (left, gap))[0]
 
 
 def _twice(x: Any) -> Any:

@@ -22,9 +22,9 @@ import numpy as np
 from kinetree.constrain.fluid import drag
 from kinetree.constrain.native.fluid import BOX, box_constants, in_box, rows_of_boxes
 from kinetree.constrain.native.kinematics import rows_apart
-from kinetree.constrain.native.memory import BODY, FORCE, MOTION, NOTHING, NUMBER, ROW, ZERO3, fixed
-from kinetree.constrain.native.parts import Part, fill, table
-from kinetree.lanes import Loop, Memory, Slots
+from kinetree.constrain.native.memory import BODY, FORCE, MOTION, ROW, ZERO3, fixed
+from kinetree.constrain.native.parts import Part, added, fill, part, table
+from kinetree.lanes import Memory, Slots
 from kinetree.model import Model
 from kinetree.spatial import Force, Inertia, Motion, Vec3
 
@@ -123,8 +123,8 @@ def _apart(name: str, count: int) -> tuple[Slots, ...]:
 def _joints(width: int) -> Part:
     """m and n of hinges and sliders, of balls, or of free joints."""
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        v, S, qd = reads[0], reads[1 : 1 + width], reads[1 + width :]
+    def step(v, *rest):
+        S, qd = rest[:width], rest[width:]
         whole = [s * x for s, x in zip(S, qd, strict=True)]
         m = sum(whole[1:], start=whole[0])
         n = [v.cross(s) for s in S]
@@ -134,10 +134,9 @@ def _joints(width: int) -> Part:
             units = Vec3(one, zero, zero), Vec3(zero, one, zero), Vec3(zero, zero, one)
             more = [*(e.cross(linear) for e in units), *(omega.cross(e) for e in units)]
             n = [a - (S[3] * w.x + S[4] * w.y + S[5] * w.z) for a, w in zip(n, more, strict=True)]
-        return (m, *n), (), ()
+        return (m, *n)
 
     reads = (ROW.at(0, "v"), *rows_apart(1, "S", width), *rows_apart(1, "qd", width))
-    loop = Loop(step, 3, NOTHING, reads=reads, writes=(SLOPED.at(2, "m"), *_apart("n", width)))
 
     def turns(plan: Any) -> np.ndarray:
         joints = plan.structure.quaternion_joints
@@ -145,30 +144,26 @@ def _joints(width: int) -> Part:
         first = first[np.isin(first, plan.turning_rows)].astype(np.int64)
         return table(plan.up(first), plan.row(first), plan.sloped(first))
 
-    return Part(loop, turns)
+    return part(turns, step, reads, (SLOPED.at(2, "m"), *_apart("n", width)))
 
 
 def _bodies() -> Part:
     """B of bodies."""
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        inertia, v = reads
-        return (gyroscopic(inertia, rows_of_inertia(inertia), v),), (), ()
-
-    loop = Loop(step, 3, NOTHING, reads=(BODY.at(1, "inertia"), ROW.at(0, "v")), writes=SLOPED.of(2, "B"))
+    def step(inertia, v):
+        return (gyroscopic(inertia, rows_of_inertia(inertia), v),)
 
     def turns(plan: Any) -> np.ndarray:
         rows = plan.turning_rows[np.isin(plan.turning_rows, plan.massive)]
         return table(plan.row(rows), plan.body(rows), plan.sloped(rows))
 
-    return Part(loop, turns)
+    return part(turns, step, (BODY.at(1, "inertia"), ROW.at(0, "v")), SLOPED.of(2, "B"))
 
 
 def _boxes() -> Part:
     """What a fluid adds to B."""
 
-    def step(box: Any, _: tuple, reads: tuple) -> tuple:
-        pose, v = reads
+    def step(box, pose, v):
         at = in_box(box, pose, v)
         one = jnp.ones_like(v.angular.x)
         units = Vec3(one, one, one)
@@ -193,13 +188,12 @@ def _boxes() -> Part:
             e = [one if j == k else zero for j in range(6)]
             columns.append(resists(Motion(Vec3(*e[:3]), Vec3(*e[3:]))))
         rows = [[column[r] for column in columns] for r in range(6)]
-        return (), (tuple(Force(Vec3(*r[:3]), Vec3(*r[3:])) for r in rows),), ()
+        return (tuple(Force(Vec3(*r[:3]), Vec3(*r[3:])) for r in rows),)
 
-    reads = (ROW.at(0, "pose"), ROW.at(0, "v"))
-    loop = Loop(step, 2, jax.tree.structure(BOX), reads=reads, adds=SLOPED.of(1, "B"))
-    return Part(
-        loop, lambda plan: table(plan.row(rows_of_boxes(plan)), plan.sloped(rows_of_boxes(plan))), box_constants
-    )
+    def turns(plan: Any) -> np.ndarray:
+        return table(plan.row(rows_of_boxes(plan)), plan.sloped(rows_of_boxes(plan)))
+
+    return part(turns, step, ROW.of(0, "pose", "v"), added(*SLOPED.of(1, "B")), (BOX, box_constants))
 
 
 def terms(fluid: bool) -> list[Part]:
@@ -215,22 +209,20 @@ def _rows(plan: Any) -> np.ndarray:
     return plan.outward_rows[np.isin(plan.outward_rows, plan.sloped_rows)]
 
 
+def _swept(plan: Any) -> np.ndarray:
+    """Turns of a sweep outward: parents, rows, and terms."""
+    return table(plan.sloped_up(_rows(plan)), plan.row(_rows(plan)), plan.sloped(_rows(plan)))
+
+
 def _weighed() -> list[Part]:
     """J α; I of bodies, and the forces that they need for it."""
 
-    def along(_: tuple, __: tuple, reads: tuple) -> tuple:
-        above, S, alpha = reads
+    def along(above, S, alpha):
         none = jax.tree.map(lambda _: 0.0, MATRIX)
-        return (above + S * alpha, none, Force(ZERO3, ZERO3), alpha), (), ()
+        return (above + S * alpha, none, Force(ZERO3, ZERO3), alpha)
 
-    reads = (SLOPED.at(0, "da"), ROW.at(1, "S"), ROW.at(1, "alpha"))
-    out = Loop(along, 3, NOTHING, reads=reads, writes=SLOPED.of(2, "da", "I", "p", "before"))
-
-    def body(_: tuple, __: tuple, reads: tuple) -> tuple:
-        inertia, a = reads
-        return (rows_of_inertia(inertia), -(inertia @ a)), (), ()
-
-    own = Loop(body, 2, NOTHING, reads=(BODY.at(0, "inertia"), SLOPED.at(1, "da")), writes=SLOPED.of(1, "I", "p"))
+    def body(inertia, a):
+        return (rows_of_inertia(inertia), -(inertia @ a))
 
     def massive(plan: Any) -> np.ndarray:
         rows = plan.massive[np.isin(plan.massive, plan.sloped_rows)]
@@ -238,16 +230,15 @@ def _weighed() -> list[Part]:
 
     return [
         fill(lambda plan: table(plan.sloped_base(np.arange(plan.n_trees))), *SLOPED.of(0, "dv", "da")),
-        Part(out, lambda plan: table(plan.sloped_up(_rows(plan)), plan.row(_rows(plan)), plan.sloped(_rows(plan)))),
-        Part(own, massive),
+        part(_swept, along, (SLOPED.at(0, "da"), *ROW.of(1, "S", "alpha")), SLOPED.of(2, "da", "I", "p", "before")),
+        part(massive, body, (BODY.at(0, "inertia"), SLOPED.at(1, "da")), SLOPED.of(1, "I", "p")),
     ]
 
 
 def _inward(loaded: bool) -> Part:
     """Joints are released, from the last rows to the first. `loaded`: α was found with the loads of joints."""
 
-    def step(armature: Any, _: tuple, reads: tuple) -> tuple:
-        I, B, p, m, n, S, alpha, load, h = reads
+    def step(armature, I, B, p, m, n, S, alpha, load, h):
         U = _times(I, S + n * h) + _times(B, S) * h
         across = _sum(_crossed(I, m), B)
         by_a, by_v = _transposed(I, S), _transposed(across, S)
@@ -255,31 +246,24 @@ def _inward(loaded: bool) -> Part:
         u = (armature + load if loaded else armature) * alpha - S.dot(p)
         scaled = U * d_inverse
         left = _without(I, scaled, by_a), _without(across, scaled, by_v), p + scaled * u
-        return (by_a, by_v, u, d_inverse), left, ()
+        return (by_a, by_v, u, d_inverse, *left)
 
-    reads = (*SLOPED.of(2, "I", "B", "p", "m", "n"), *(ROW.at(1, f) for f in ("S", "alpha", "load")), fixed("h"))
-    writes, adds = SLOPED.of(2, "by_a", "by_v", "u", "d_inverse"), SLOPED.of(0, "I", "B", "p")
-    loop = Loop(step, 3, NUMBER, reads=reads, writes=writes, adds=adds)
-
-    def turns(plan: Any) -> np.ndarray:
-        rows = _rows(plan)[::-1]
-        return table(plan.sloped_up(rows), plan.row(rows), plan.sloped(rows))
-
-    return Part(loop, turns, lambda model, plan, known: model.rows.armature[_rows(plan)[::-1]])
+    reads = (*SLOPED.of(2, "I", "B", "p", "m", "n"), *ROW.of(1, "S", "alpha", "load"), fixed("h"))
+    made = (*SLOPED.of(2, "by_a", "by_v", "u", "d_inverse"), *added(*SLOPED.of(0, "I", "B", "p")))
+    armature = 0.0, lambda model, plan, known: model.rows.armature[_rows(plan)[::-1]]
+    return part(lambda plan: np.ascontiguousarray(_swept(plan)[::-1]), step, reads, made, armature)
 
 
 def _outward() -> Part:
     """α of all rows."""
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        dv, da, by_a, by_v, u, d_inverse, m, n, S, h = reads
+    def step(dv, da, by_a, by_v, u, d_inverse, m, n, S, h):
         alpha = (u - da.dot(by_a) - dv.dot(by_v)) * d_inverse
-        return (alpha, dv + S * (h * alpha), da + (S + n * h) * alpha + dv.cross(m)), (), ()
+        return (alpha, dv + S * (h * alpha), da + (S + n * h) * alpha + dv.cross(m))
 
     own = SLOPED.of(2, "by_a", "by_v", "u", "d_inverse", "m", "n")
     reads = (*SLOPED.of(0, "dv", "da"), *own, ROW.at(1, "S"), fixed("h"))
-    loop = Loop(step, 3, NOTHING, reads=reads, writes=(ROW.at(1, "alpha"), *SLOPED.of(2, "dv", "da")))
-    return Part(loop, lambda plan: table(plan.sloped_up(_rows(plan)), plan.row(_rows(plan)), plan.sloped(_rows(plan))))
+    return part(_swept, step, reads, (ROW.at(1, "alpha"), *SLOPED.of(2, "dv", "da")))
 
 
 def taken_at_end(loaded: bool) -> list[Part]:

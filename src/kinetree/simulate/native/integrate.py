@@ -12,9 +12,9 @@ import numpy as np
 
 from kinetree.constrain.native.actuators import ACTIVATION
 from kinetree.constrain.native.kinematics import at_q, rows_apart
-from kinetree.constrain.native.memory import NOTHING, NUMBER, fixed
-from kinetree.constrain.native.parts import Part, fill, once, table
-from kinetree.lanes import Loop, Memory, Slots
+from kinetree.constrain.native.memory import NUMBER, fixed
+from kinetree.constrain.native.parts import Part, added, fill, once, part, table
+from kinetree.lanes import Memory, Slots
 
 from .moves import Moves
 
@@ -40,17 +40,16 @@ def _turns(moves: Moves) -> Any:
 def _loop(moves: Moves, compute: Any, reads: tuple, writes: tuple, shared: tuple[str, ...]) -> Part:
     """`compute(*groups, *shared) -> groups`: a group is what a joint has of a field, one number for each row."""
 
-    def step(_: tuple, __: tuple, seen: tuple) -> tuple:
+    def step(*seen):
         rest = list(seen)
         groups = [tuple(rest.pop(0) for _ in g) if g[0].tree == NUMBER else rest.pop(0) for g in reads]
         made: list[Any] = []
         for g, values in zip(writes, compute(*groups, *rest), strict=True):
             made += values if g[0].tree == NUMBER else [tuple(values)]
-        return tuple(made), (), ()
+        return tuple(made)
 
-    every = tuple(s for group in reads for s in group), tuple(s for group in writes for s in group)
-    loop = Loop(step, 4, NOTHING, reads=(*every[0], *map(fixed, shared)), writes=every[1])
-    return Part(loop, _turns(moves))
+    seen, made = (tuple(s for group in groups for s in group) for groups in (reads, writes))
+    return part(_turns(moves), step, (*seen, *map(fixed, shared)), made, columns=4)
 
 
 def _plus(a: tuple, b: tuple, scale: Any) -> tuple:
@@ -148,31 +147,23 @@ def first_stage() -> Part:
 def share_and_weight() -> Part:
     """Share and weight of the stage that comes next: drive.py has them as tables."""
 
-    def step(_: tuple, __: tuple, reads: tuple) -> tuple:
-        left = reads[0]
+    def step(left):
         first, last = left == STAGES, left == 1
         half, none, one = (jnp.full_like(left, x) for x in (0.5, 0.0, 1.0))
         outer = jnp.where(first | last, jnp.full_like(left, 1 / 6), jnp.full_like(left, 1 / 3))
-        return (jnp.where(first, none, jnp.where(last, one, half)), outer), (), ()
+        return (jnp.where(first, none, jnp.where(last, one, half)), outer)
 
-    loop = Loop(step, 0, NOTHING, reads=(fixed("stages"),), writes=(fixed("share"), fixed("weight")))
-    return Part(loop, once)
+    return part(once, step, (fixed("stages"),), (fixed("share"), fixed("weight")))
 
 
 def stage_done() -> Part:
     """One stage less."""
-    loop = Loop(lambda *_: ((), (-1.0,), ()), 0, NOTHING, adds=(fixed("stages"),))
-    return Part(loop, once)
+    return part(once, lambda: (-1.0,), (), added(fixed("stages")))
 
 
 def _on_activations(step: Any, reads: tuple[str, ...], writes: tuple[str, ...], shared: tuple[str, ...]) -> Part:
-    def whole(_: tuple, __: tuple, seen: tuple) -> tuple:
-        return step(*seen), (), ()
-
-    slots = tuple(ACTIVATION.at(0, f) for f in reads)
-    own = tuple(ACTIVATION.at(0, f) for f in writes)
-    loop = Loop(whole, 1, NOTHING, reads=(*slots, *map(fixed, shared)), writes=own)
-    return Part(loop, lambda plan: table(plan.activation(np.arange(plan.na))))
+    seen, made = (*ACTIVATION.of(0, *reads), *map(fixed, shared)), ACTIVATION.of(0, *writes)
+    return part(lambda plan: table(plan.activation(np.arange(plan.na))), step, seen, made)
 
 
 def start_activations() -> Part:

@@ -11,13 +11,13 @@ import numpy as np
 
 from kinetree._arrays import there
 from kinetree.constrain.native import Plan, kinematics, loop_changes
-from kinetree.constrain.native.binding import Native, constants_of, starting, tables_of
+from kinetree.constrain.native.binding import BoundNative, Native, constants_of, starting
 from kinetree.constrain.native.implicit import copy_rows, left_over, left_over_of_step, solve_change
 from kinetree.constrain.native.linked import linked_parts, resist
 from kinetree.constrain.native.loop_changes import rows_width
-from kinetree.constrain.native.memory import NOTHING, ROW
+from kinetree.constrain.native.memory import ROW
 from kinetree.constrain.native.newton import take_acceleration
-from kinetree.constrain.native.parts import Again, Part
+from kinetree.constrain.native.parts import Again, Part, part
 from kinetree.constrain.native.programs import (
     between_of,
     coordinates,
@@ -29,12 +29,12 @@ from kinetree.constrain.native.programs import (
 from kinetree.constrain.native.programs import program_of as question_of
 from kinetree.constrain.native.recalled import searched
 from kinetree.constrain.native.solve import answering, motions_of, moving
-from kinetree.lanes import Lane, Loop, run
+from kinetree.lanes import Lane
 from kinetree.lanes.kept.once import Once
-from kinetree.lanes.linear import BoundProgram, run_change
+from kinetree.lanes.linear import run_change
 from kinetree.model import Model
 
-from .closing_slope import ClosedEnd, ClosingPrograms, closed_moves, closed_values, closing_programs, singly
+from .closing_slope import ClosedEnd, ClosingPrograms, closed_moves, closed_values, closing_programs
 from .implicit import taken_at_end
 from .plan import StepPlan
 from .step import (
@@ -133,24 +133,22 @@ def _loaded(v: StepVariant, back: bool) -> Native:
     first, heavy = len(v.inputs), resist(linking, ("x_new", True, 1.0), ("x_new", False, -1.0))
     strung = (ROW.at(0, "resistance"),) if heavy else ()  # L is of rows, and of strings that resist
 
-    def force(_: tuple, given: tuple, reads: tuple) -> tuple:
-        y, load, *more = reads
-        return (sum(more, given[0] + load * y),), (), ()
+    def force(owed, y, load, *more):
+        return (sum(more, owed + load * y),)
 
-    def ended(_: tuple, __: tuple, reads: tuple) -> tuple:
-        found, load, *more = reads
-        return (), (), (found, sum(more, load * found)) if back else (found,)
+    def ended(found, load, *more):
+        return (found, sum(more, load * found)) if back else (found,)
 
     of_rows = (*ROW.of(0, "x_new", "load"), *strung)
-    start = Loop(force, 2, NOTHING, reads=of_rows, writes=(ROW.at(0, "b"),), inputs=(Lane(first, 1),))
-    end = Loop(ended, 2, NOTHING, reads=of_rows, outputs=tuple(Lane(k, 1) for k in range(1 + back)))
+    start = part(Plan.numbered_rows, force, (Lane(first, 1), *of_rows), (ROW.at(0, "b"),))
+    end = part(Plan.numbered_rows, ended, of_rows, tuple(Lane(k, 1) for k in range(1 + back)))
     change = solve_change([], [], linked_parts(linking, True, False), False, True)
     parts = [*copy_inputs(v), *drive_parts(v)]
-    change_of_x = [copy_rows(first + 1, "x_new"), *heavy, Part(start, Plan.numbered_rows)]
+    change_of_x = [copy_rows(first + 1, "x_new"), *heavy, start]
     parts += [copy_rows(first, "b")] if back else change_of_x
     if linking.rigid:
         parts.append(loop_changes.want_nothing() if back else loop_changes.take_rows(first + 2, "wanted"))
-    parts += [*change, *(heavy if back else []), Part(end, Plan.numbered_rows)]
+    parts += [*change, *(heavy if back else []), end]
     parts += [loop_changes.give_rows("force", 2, -1.0)] if linking.rigid and back else []
     more = int(linking.rigid)
     inputs, outputs = (1, 2 + more) if back else (2 + more, 1)
@@ -196,9 +194,8 @@ class Told(NamedTuple):
     closed: ClosedEnd | None = None  # the end of the step that closes loops
 
 
-def _bound(name: str, v: StepVariant, plan: StepPlan, constants: tuple, widths: tuple[int, ...]) -> BoundProgram:
-    native = _made(name, v)
-    return BoundProgram(native.program, plan.slots, widths, tables_of(native, plan), constants)
+def _bound(name: str, v: StepVariant, plan: StepPlan, known: Slopes, *widths: int) -> BoundNative:
+    return BoundNative(_made(name, v), plan, getattr(known, name), widths)
 
 
 def _state_widths(plan: StepPlan) -> tuple[int, ...]:
@@ -210,10 +207,8 @@ def known_closing(
     v: StepVariant, plan: StepPlan, known: Slopes, given: dict[str, Any], qdd: Any, alpha: Any
 ) -> ClosedEnd:
     """How the end of a step closes rigid loops, from its inputs and its accelerations."""
-    native, own = _made("end", v), given | {"warm_start": qdd, "alpha": alpha}
-    inputs = tuple(own[name] for name in _end_inputs(v))
-    widths, tables = _state_widths(plan), tables_of(native, plan)
-    (end,) = run(native.program, plan.slots, (sum(widths),), tables, known.end, inputs)
+    own, widths = given | {"warm_start": qdd, "alpha": alpha}, _state_widths(plan)
+    (end,) = _bound("end", v, plan, known, sum(widths)).values(*(own[name] for name in _end_inputs(v)))
     return closed_values(v, plan, there(known.closing), end[:, : widths[0]], end[:, widths[0] : sum(widths[:2])])
 
 
@@ -230,26 +225,20 @@ def moved_step(v: StepVariant, plan: StepPlan, known: Slopes, given: dict[str, A
     if searched(v.features):
         own["motions"] = motions_of(v.features, plan, known.motions, given["q"])
     sizes = {"left": n, "later": n, "gap": rows, "gap_later": rows, "act": plan.na}
-    widths = tuple(sizes[name] for name in outputs)
-    balance = _made("balance", v)
-    whole = singly(balance, plan, widths, known.balance, tuple(own[name] for name in inputs))
-    found = dict(zip(outputs, whole, strict=True))
+    balance = _bound("balance", v, plan, known, *(sizes[name] for name in outputs))
+    found = dict(zip(outputs, balance.slopes(*(own[name] for name in inputs)), strict=True))
     more = (rows,) if linking.rigid else ()
-    answer = _bound("answer", v, plan, known.answer, (n, *more))
+    answer = _bound("answer", v, plan, known, n, *more).linear
     changes = tuple(found[name] for name in ("left", "gap") if name in found)
     moved, *_ = run_change(answer, answer, (given["q"], given["qd"], qdd), changes)
     if v.finishes:
         fixed = tuple(own[name] for name in v.inputs if name != "f_ext")
-        loads = (
-            _bound("loaded", v, plan, known.loaded, (n,)),
-            _bound("back", v, plan, known.back, (n, n, *more)),
-        )
+        loads = _bound("loaded", v, plan, known, n).linear, _bound("back", v, plan, known, n, n, *more).linear
         later = (found["later"], -moved, *((found["gap_later"],) if linking.rigid else ()))
         own["alpha"] = told.alpha - moved - run_change(*loads, fixed, later)[0]
     own["warm_start"] = qdd - (moved if plan.coupling is None else moved[:, plan.coupling.kept_v])
     widths = _state_widths(plan)
-    reached = tuple(own[name] for name in _end_inputs(v))
-    (end,) = singly(_made("end", v), plan, (sum(widths),), known.end, reached)
+    (end,) = _bound("end", v, plan, known, sum(widths)).slopes(*(own[name] for name in _end_inputs(v)))
     ends = np.cumsum(widths)
     after = {name: end[:, a:b] for name, a, b in zip(ENDS, (0, *ends), ends, strict=False)}
     if linking.rigid:

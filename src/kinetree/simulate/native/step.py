@@ -14,8 +14,8 @@ from kinetree.constrain.native.drive_plan import DriveGroup, drives_of, is_range
 from kinetree.constrain.native.drive_plan import kinds_of as kinds_of_actuators
 from kinetree.constrain.native.features import Features, features_of
 from kinetree.constrain.native.loop_changes import rows_slots
-from kinetree.constrain.native.memory import NOTHING, NUMBER, ROW, fixed
-from kinetree.constrain.native.parts import Again, Part, copy, once, table
+from kinetree.constrain.native.memory import ROW, fixed
+from kinetree.constrain.native.parts import Again, Part, added, copy, once, part, table
 from kinetree.constrain.native.programs import (
     constraint_parts,
     coordinates,
@@ -30,7 +30,7 @@ from kinetree.constrain.native.programs import (
 from kinetree.constrain.native.roots import guess_motion
 from kinetree.dynamics.firmness import is_firm
 from kinetree.dynamics.schedules.lane_algorithm import LaneAlgorithm
-from kinetree.lanes import Lane, Loop, slot
+from kinetree.lanes import Lane, slot
 from kinetree.lanes.kept.once import Once
 from kinetree.model import DEFAULT_STEPPING, Model
 
@@ -137,18 +137,17 @@ def _is_free(model: Model) -> bool:
 
 def counting() -> Part:
     """The number of steps to do; it is a constant that each call sets."""
-    loop = Loop(lambda known, *_: ((known,), (), ()), 0, NUMBER, writes=(fixed("steps"),))
-    return Part(loop, once, lambda *_: np.ones(1))
+    return part(once, lambda known: (known,), (), (fixed("steps"),), (0.0, lambda *_: np.ones(1)))
 
 
 def copy_time(array: int) -> Part:
     """Put the input `time` into its slot."""
-    return copy(once, writes=(fixed("time"),), inputs=(Lane(array, None, 0),))
+    return copy(once, (Lane(array, None, 0),), (fixed("time"),))
 
 
 def fetch_input(array: int, to: Any) -> Part:
     """An input, put into slots that `to(plan)` names, one for each column."""
-    return copy(lambda plan: table(to(plan), np.arange(len(to(plan)))), writes=(slot(0),), inputs=(Lane(array, 1),))
+    return copy(lambda plan: table(to(plan), np.arange(len(to(plan)))), (Lane(array, 1),), (slot(0),))
 
 
 def output_state(names: tuple[str, ...], array: int = 0) -> Part:
@@ -173,40 +172,28 @@ def output_state(names: tuple[str, ...], array: int = 0) -> Part:
         every = np.concatenate([slots[name] for name in names])
         return table(every, np.arange(len(every)))
 
-    return copy(turns, reads=(slot(0),), outputs=(Lane(array, 1),))
+    return copy(turns, (slot(0),), (Lane(array, 1),))
 
 
 def clear_rows() -> Part:
     """Rows before actuators act."""
 
-    def step(damping: Any, _: tuple, reads: tuple) -> tuple:
-        return (0.0, 0.0, reads[0] * damping), (), ()
-
-    writes = tuple(ROW.at(0, f) for f in ("b", "driven", "load"))
-    loop = Loop(step, 1, NUMBER, reads=(fixed("h"),), writes=writes)
-
     def damping(model: Model, *_: Any) -> Any:
         return 0.0 if model.passive is None else model.passive.damping
 
-    return Part(loop, Plan.every_row, damping)
+    writes = ROW.of(0, "b", "driven", "load")
+    return part(Plan.every_row, lambda damping, h: (0.0, 0.0, h * damping), (fixed("h"),), writes, (0.0, damping))
 
 
 def shift_accelerations(sign: float, field: str = "x") -> Part:
     """From accelerations to x, or back."""
-
-    def step(slide: Any, _: tuple, reads: tuple) -> tuple:
-        return (), (sign * slide * reads[0],), ()
-
-    loop = Loop(step, 1, NUMBER, reads=(ROW.at(0, "shift"),), adds=(ROW.at(0, field),))
-    return Part(loop, Plan.every_row, lambda model, *_: model.rows.slide)
+    made, slides = added(ROW.at(0, field)), (0.0, lambda model, *_: model.rows.slide)
+    return part(Plan.every_row, lambda slide, x: (sign * slide * x,), (ROW.at(0, "shift"),), made, slides)
 
 
 def step_done() -> Part:
     """One step less, and later."""
-    loop = Loop(
-        lambda _, __, h: ((), (-1.0, h[0]), ()), 0, NOTHING, reads=(fixed("h"),), adds=(fixed("steps"), fixed("time"))
-    )
-    return Part(loop, once)
+    return part(once, lambda h: (-1.0, h), (fixed("h"),), added(fixed("steps"), fixed("time")))
 
 
 def drive_parts(v: StepVariant) -> list[Part | Again]:

@@ -10,13 +10,11 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree._arrays import flattened
-from kinetree.constrain.native.binding import constants_of, tables_of, written_for
+from kinetree.constrain.native.binding import BoundNative, constants_of, tables_of, written_for
 from kinetree.constrain.native.loop_changes import rows_width
 from kinetree.constrain.traced import not_bound
 from kinetree.dynamics.schedules.choose import may_write_out
-from kinetree.lanes import Program, run, run_slope, written_out, xla
-from kinetree.lanes.kept.once import OncePerOwner
-from kinetree.lanes.program.single import Single, single
+from kinetree.lanes import Program, run, written_out, xla
 from kinetree.lanes.target import compiled
 from kinetree.model import Model, State
 
@@ -24,8 +22,6 @@ from .free import free_slots
 from .plan import StepPlan
 from .slope import Slopes, Told, has_rounds, has_slopes, known_closing, moved_step, slopes_of
 from .step import StepVariant, output_state, program_of, variant_of
-
-_singles: OncePerOwner[Single] = OncePerOwner()
 
 
 @jax.tree_util.register_dataclass
@@ -147,12 +143,9 @@ class Stepper:
             names = dict(zip(self.variant.inputs, self.inputs(state, ctrl, f_ext), strict=True))
             found = moved_step(self.variant, self.plan, self.smooth, names, solution, told)
             return state.after(found | {"time": found["time"][:, 0]})
-        native, dtype = program_of(self.variant, True), state.q.dtype
-        one = _singles.get(self.plan, id(native), lambda: single(native.program, tables_of(native, self.plan)))
-        constants = one.constants((np.ones((1, 1), dtype), *self.smooth[1:]), dtype)
-        inputs = self.inputs(state, ctrl, f_ext)
-        (whole,) = run_slope(one.program, one.slots, (self.width,), one.tables, constants, inputs)
-        return self.split(whole, state)
+        constants = np.ones((1, 1), state.q.dtype), *self.smooth[1:]
+        bound = BoundNative(program_of(self.variant, True), self.plan, constants, (self.width,))
+        return self.split(bound.slopes(*self.inputs(state, ctrl, f_ext))[0], state)
 
     def direct(self, dtype: np.dtype, count: int, lanes: int) -> Any:
         """A builtin on NumPy arrays in the order of the inputs, for `count` steps; None if there is none.
