@@ -39,7 +39,7 @@ def states(model, count=6):
 
 def test_a_urdf_on_the_ground_is_that_of_mujoco():
     model, report = load_with_report(URDF.format(""), floating_base=True, ground=True)
-    assert report.ignored == {"collision meshes that are not found": 1}
+    assert report.ignored == {"collision meshes not found in the file's folder or those above it": 1}
     m = exact(mujoco.MjModel.from_xml_string(MJCF))
     data = mujoco.MjData(m)
     q, qd, tau = states(model)

@@ -34,7 +34,7 @@ def test_controls_of_a_model_without_actuators():
     after = kt.advance(ARM, START)  # which makes the direct way known
     np.testing.assert_array_equal(kt.advance(ARM, START, np.zeros(0)).q, after.q)
     for given in (np.zeros(3), np.zeros((2, 1))):
-        with pytest.raises(ValueError, match=r"ctrl must have shape \(\.\.\., 0\)"):
+        with pytest.raises(ValueError, match=r"ctrl must have shape .* no actuators: add some"):
             kt.advance(ARM, START, given)
 
 

@@ -109,7 +109,7 @@ def _mesh(element: Element, placed: dict[str, Any], folder: Path | None, report:
     scale = np.array(element.numbers("scale", 3, (1.0, 1.0, 1.0)))
     path = find_mesh(element.text("filename"), folder)
     if path is None:
-        report.ignored["collision meshes that are not found"] += 1
+        report.ignored["collision meshes not found in the file's folder or those above it"] += 1
         return None
     try:
         return Shape("mesh", hull=Hull.from_points(mesh_points(path) * scale), **placed)

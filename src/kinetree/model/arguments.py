@@ -38,8 +38,16 @@ def _checked(name: str, value: Any, shape: tuple[int, ...]) -> Any:
     require_real(name, value)
     if value.ndim < len(shape) or value.shape[value.ndim - len(shape) :] != shape:
         wanted = ", ".join(["...", *map(str, shape)])
-        raise ValueError(f"{name} must have shape ({wanted}), not {tuple(value.shape)}")
+        hint = without_actuators(*shape) if name == "ctrl" else ""
+        raise ValueError(f"{name} must have shape ({wanted}), not {tuple(value.shape)}{hint}")
     return value
+
+
+def without_actuators(nu: int) -> str:
+    """What to do about controls of a model without actuators, for errors; empty if it has some."""
+    if nu:
+        return ""
+    return "; the model has no actuators: add some by model.replace(actuators=[kt.Actuator.motor(joint), ...])"
 
 
 def require_width(name: str, value: Any, width: int) -> Any:

@@ -17,7 +17,7 @@ from kinetree._types import AnyArray, Bool, Float, Number
 from kinetree._unknown import require_word
 from kinetree.dynamics.schedules.choose import note
 from kinetree.model import Model, State, require_state
-from kinetree.model.arguments import in_type, is_traced, require_shapes, result_dtype
+from kinetree.model.arguments import in_type, is_traced, require_shapes, result_dtype, without_actuators
 from kinetree.model.fork import require_xla
 from kinetree.model.required import is_random_key, require_function, require_model, require_steps
 from kinetree.model.state import STATE_AXES
@@ -252,7 +252,9 @@ def _controls(model: Model, policy: Any, steps: int) -> Any:
         return policy if policy is not None else _no_controls
     array = as_array("policy", policy)
     if array.ndim < 2 or array.shape[0] != steps or array.shape[-1] != model.nu:
-        raise ValueError(f"controls must have shape ({steps}, ..., {model.nu}), not {array.shape}")
+        raise ValueError(
+            f"controls must have shape ({steps}, ..., {model.nu}), not {array.shape}{without_actuators(model.nu)}"
+        )
     require_shapes(model, ctrl=array)
     return array
 
