@@ -18,8 +18,7 @@ ARM = """<mujoco><worldbody><body pos="0 0 1"><freejoint/><geom size="0.1"/>
 <actuator><general joint="j" dyntype="filter"/></actuator></mujoco>"""
 ARRAYS = {"q", "q0", "q1", "qd", "qdd", "tau", "f_ext", "ctrl", "act", "warm_start"}
 FUNCTIONS = [name for name in kt.__all__ if callable(getattr(kt, name)) and not isinstance(getattr(kt, name), type)]
-OVERLOADED = {"mass_matrix", "close_loops"}  # Only type checkers see their types.
-OPEN = {"rollout", "view"}  # What they return depends on what is asked for.
+OPEN = {"rollout"}  # What it returns depends on what is asked for.
 
 
 def shapes_in(hint):
@@ -48,9 +47,9 @@ def fits(shape, array, sizes):
 def test_arrays_have_shapes_in_signatures(name):
     signature = inspect.signature(getattr(kt, name))
     for parameter in signature.parameters.values():
-        if parameter.name in ARRAYS and name not in OVERLOADED:
+        if parameter.name in ARRAYS:
             assert shapes_in(parameter.annotation), parameter
-    if name not in (*OPEN, *OVERLOADED):
+    if name not in OPEN:
         assert signature.return_annotation is not Any
 
 

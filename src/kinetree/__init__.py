@@ -97,13 +97,15 @@ from .sense import contact_forces, sensors, with_sensors
 from .simulate import SimulationError, Trajectory, advance, controllers, explain, initial_state, rollout, simulate, step
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from .view import open_viewer as view
 
 
-def _plot(run: Trajectory, model: Model | None = None, **options: Any) -> Any:
+def _plot(run: Trajectory, model: Model | None = None, *, state: int | None = None) -> "Figure":
     from .view import plots  # matplotlib is imported when it is needed
 
-    return plots.trajectory(run, model, **options)
+    return plots.trajectory(run, model, state=state)
 
 
 Trajectory.plotter = _plot

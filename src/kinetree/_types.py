@@ -10,7 +10,7 @@ activations), `bodies`; dots are batch axes, which broadcast.
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import jax
 import numpy as np
@@ -31,6 +31,7 @@ AnyArray: TypeAlias = jax.Array | np.ndarray
 Number: TypeAlias = float | AnyArray  # JAX may trace it, or differentiate by it.
 Vector: TypeAlias = Sequence[float] | AnyArray  # A few numbers, such as a position.
 DType: TypeAlias = DTypeLike  # What names a type of numbers: numpy.float32, "float64".
+Pytree: TypeAlias = Any  # Any nest of arrays that JAX takes: a tuple, a dictionary, a dataclass, or one array.
 Array = TypeVar("Array", bound=jax.Array | np.ndarray)  # NumPy arrays in give NumPy arrays out, JAX's give JAX's.
 
-__all__ = ["AnyArray", "Array", "Bool", "DType", "Float", "Int", "Number", "Vector"]
+__all__ = ["AnyArray", "Array", "Bool", "DType", "Float", "Int", "Number", "Pytree", "Vector"]

@@ -22,13 +22,13 @@ HOLD = 10.0  # natural frequency of the controller `hold`, rad/s
 
 
 class SimulateOptions(NamedTuple):
-    """Options of `simulate`. Those that may be None have a default that depends on the model (`completed`)."""
+    """Options of `simulate`. Those whose default depends on the model are None until they are `completed`."""
 
     time: float
-    dt: float | None
-    integrator: str | None
+    dt: float
+    integrator: str
     batch: int
-    start: str | None
+    start: str
     seed: int
     controller: str
     rate: float

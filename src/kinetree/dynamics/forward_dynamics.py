@@ -77,7 +77,7 @@ def forward_dynamics(
     *,
     method: str = "auto",
     schedule: str = "auto",
-    **options: Any,
+    **options: float | str,
 ) -> Float[Array, "... nv"]:
     """Accelerations that the generalised forces `tau` cause in the state `q`, `qd`.
 

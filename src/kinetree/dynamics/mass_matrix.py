@@ -39,7 +39,9 @@ def mass_matrix(
 
 
 @directly(crba_at_once)
-def mass_matrix(model: Model, q: Any, *, method: str = "auto", schedule: str = "auto", packed: bool = False) -> Any:
+def mass_matrix(
+    model: Model, q: Float[Array, "... nq"], *, method: str = "auto", schedule: str = "auto", packed: bool = False
+) -> Float[Array, "... nv nv"] | PackedMatrix:
     """The joint-space inertia matrix H, symmetric and positive definite; zero if neither joint carries the other.
 
     Arguments:

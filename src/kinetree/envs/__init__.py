@@ -1,7 +1,7 @@
 """Environments to learn in: pure functions `reset(key)` and `step(state, action)` over any batch of worlds."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kinetree._unknown import require_word
 
@@ -13,6 +13,12 @@ from .humanoid import Humanoid
 from .quadruped import Quadruped
 from .reacher import Reacher
 from .torch_adapter import TorchEnv
+
+if TYPE_CHECKING:
+    from gymnasium.vector import AutoresetMode
+
+    from .gymnasium_adapter import ManyWorlds, OneWorld
+    from .stable_baselines_adapter import StableWorlds
 
 ENVS: dict[str, type[Env]] = {
     "cart_pole": CartPole,
@@ -35,7 +41,9 @@ def make(name: str, **settings: Any) -> Env:
     return ENVS[name](**settings)
 
 
-def to_gymnasium(env: Env, num_envs: int | None = None, autoreset_mode: Any = "NextStep") -> Any:
+def to_gymnasium(
+    env: Env, num_envs: int | None = None, autoreset_mode: "AutoresetMode | str" = "NextStep"
+) -> "OneWorld | ManyWorlds":
     """The task as a `gymnasium.Env` of one world; with `num_envs`, as a `gymnasium.vector.VectorEnv`.
 
     Arguments:
@@ -50,8 +58,8 @@ def to_gymnasium(env: Env, num_envs: int | None = None, autoreset_mode: Any = "N
     return OneWorld(env) if num_envs is None else ManyWorlds(env, num_envs, autoreset_mode)
 
 
-def to_stable_baselines(env: Env, num_envs: int) -> Any:
-    """So many worlds of the task as a `VecEnv` of Stable-Baselines3, for its learners and its `VecEnv` wrappers."""
+def to_stable_baselines(env: Env, num_envs: int) -> "StableWorlds":
+    """A number of worlds of the task as a `VecEnv` of Stable-Baselines3, for its learners and its `VecEnv` wrappers."""
     _require("gymnasium", "gymnasium")
     _require("stable_baselines3", "stable-baselines3")
     from .stable_baselines_adapter import StableWorlds

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import Pytree
 from kinetree.model import Model, State
 
 from .description import BodySpec, Capsule, JointSpec, Robot, sphere
@@ -65,7 +66,7 @@ class Ant(Runner):
     def robot(self) -> Model:
         return _robot().model()
 
-    def start(self, key: jax.Array) -> tuple[State, Any]:
+    def start(self, key: jax.Array) -> tuple[State, Pytree]:
         return at_mujoco(self, *jittered(self, key, 0.1)), ()
 
     def _forces(self, physics: State, ctrl: Any) -> Any:
@@ -73,18 +74,18 @@ class Ant(Runner):
         forces = jnp.clip(mujoco_contact_forces(self.model, physics, ctrl), *self.contact_force_range)
         return forces.reshape(*forces.shape[:-2], -1)
 
-    def observe(self, physics: State, ctrl: Controls, task: Any) -> Observations:
+    def observe(self, physics: State, ctrl: Controls, task: Pytree) -> Observations:
         """Position, velocity, contact forces."""
         seen = mujoco_observation(self.model, physics)
         return jnp.concatenate([seen, self._forces(physics, ctrl)], -1) if self.contact_forces else seen
 
-    def observe_first(self, physics: State, ctrl: Controls, task: Any) -> Observations:
+    def observe_first(self, physics: State, ctrl: Controls, task: Pytree) -> Observations:
         """In gymnasium observations have no contact forces at the start."""
         seen = mujoco_observation(self.model, physics)
         none = jnp.zeros((*physics.batch, 6 * self.model.n_bodies), seen.dtype)
         return jnp.concatenate([seen, none], -1) if self.contact_forces else seen
 
-    def judge(self, before: State, ctrl: Controls, after: State, task: Any) -> Judgement:
+    def judge(self, before: State, ctrl: Controls, after: State, task: Pytree) -> Judgement:
         speed = (after.q[..., 0] - before.q[..., 0]) / self.dt
         low, high = self.healthy_height
         height = after.q[..., 2]

@@ -1,11 +1,11 @@
 """Cart-pole: swing a pole up that hangs from a cart, and keep it there."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from kinetree._types import Pytree
 from kinetree.model import Model, State
 
 from .description import BodySpec, Capsule, JointSpec, Robot
@@ -38,17 +38,17 @@ class CartPole(Env):
     def robot(self) -> Model:
         return _robot().model()
 
-    def start(self, key: jax.Array) -> tuple[State, Any]:
+    def start(self, key: jax.Array) -> tuple[State, Pytree]:
         first, second = jax.random.split(key)
         q = jax.random.uniform(first, (2,), float, -0.2, 0.2)
         return self.physics_at(q, 0.1 * jax.random.normal(second, (2,), float)), ()
 
-    def observe(self, physics: State, ctrl: Controls, task: Any) -> Observations:
+    def observe(self, physics: State, ctrl: Controls, task: Pytree) -> Observations:
         x, angle = physics.q[..., 0], physics.q[..., 1]
         seen = [x / FARTHEST, jnp.cos(angle), jnp.sin(angle), 0.3 * physics.qd[..., 0], 0.1 * physics.qd[..., 1]]
         return jnp.stack(seen, -1)
 
-    def judge(self, before: State, ctrl: Controls, after: State, task: Any) -> Judgement:
+    def judge(self, before: State, ctrl: Controls, after: State, task: Pytree) -> Judgement:
         x, angle = after.q[..., 0], after.q[..., 1]
         upright = 0.5 * (1 - jnp.cos(angle))
         centred = 0.5 * (1 + jnp.exp(-(x**2)))

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from kinetree._types import AnyArray, Bool, Float
+from kinetree._types import AnyArray, Bool, Float, Number, Pytree
 from kinetree.lanes.kept.once import OncePerOwner
 from kinetree.model import Model, State
 from kinetree.model.arguments import require_width
@@ -37,7 +37,7 @@ class EnvState:
     reward: Numbers
     done: Flags  # the episode ended with this step, by itself or by the time limit
     metrics: Mapping[str, Numbers]  # parts of the reward, and other numbers to watch
-    info: dict[str, Any]  # "key", "steps" since the start, "truncated" by the time limit, "task", "final_obs"
+    info: dict[str, Pytree]  # "key", "steps" since the start, "truncated" by the time limit, "task", "final_obs"
 
     def replace(self, **changes: Any) -> "EnvState":
         """The same with other parts."""
@@ -71,8 +71,8 @@ class Env(ABC):
     model: Model = None  # type: ignore[assignment]  # made by `robot`
     auto_reset: bool = True
     time_limit: int | None = 1000
-    noise: Any = 0.0
-    randomise: Callable[[Model, Any], Model] | Model | None = None
+    noise: Number | Float[AnyArray, " observations"] = 0.0
+    randomise: Callable[[Model, jax.Array], Model] | Model | None = None
     frame_skip: int = field(default=1, kw_only=True)  # steps of the model to a control step
 
     def __post_init__(self) -> None:
@@ -92,26 +92,26 @@ class Env(ABC):
         """The model of the task."""
 
     @abstractmethod
-    def start(self, key: jax.Array) -> tuple[State, Any]:
+    def start(self, key: jax.Array) -> tuple[State, Pytree]:
         """The start of one world, and other data of its task, a pytree of arrays."""
 
     @abstractmethod
-    def observe(self, physics: State, ctrl: Controls, task: Any) -> Observations:
+    def observe(self, physics: State, ctrl: Controls, task: Pytree) -> Observations:
         """Observations of states, (..., observation_size)."""
 
-    def observe_first(self, physics: State, ctrl: Controls, task: Any) -> Observations:
+    def observe_first(self, physics: State, ctrl: Controls, task: Pytree) -> Observations:
         """Observations at the start of an episode; by default the same function."""
         return self.observe(physics, ctrl, task)
 
     @abstractmethod
-    def judge(self, before: State, ctrl: Controls, after: State, task: Any) -> Judgement:
+    def judge(self, before: State, ctrl: Controls, after: State, task: Pytree) -> Judgement:
         """Rewards, which episodes are over, and metrics, (...,) each."""
 
-    def control(self, action: Actions, physics: State, task: Any) -> Controls:
+    def control(self, action: Actions, physics: State, task: Pytree) -> Controls:
         """Controls (..., nu) of the actuators; by default the action."""
         return action
 
-    def next_task(self, key: jax.Array, physics: State, task: Any) -> Any:
+    def next_task(self, key: jax.Array, physics: State, task: Pytree) -> Pytree:
         """The data of the task after a step; by default unchanged. `key` is (...,)."""
         return task
 

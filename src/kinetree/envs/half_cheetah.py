@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from kinetree._types import Pytree
 from kinetree.model import Model, State
 
 from .description import BodySpec, Capsule, JointSpec, Robot, rod
@@ -68,12 +69,12 @@ class HalfCheetah(Runner):
     def robot(self) -> Model:
         return _robot().model()
 
-    def start(self, key: jax.Array) -> tuple[State, Any]:
+    def start(self, key: jax.Array) -> tuple[State, Pytree]:
         return self.physics_at(*jittered(self, key, 0.1)), ()
 
-    def observe(self, physics: State, ctrl: Controls, task: Any) -> Observations:
+    def observe(self, physics: State, ctrl: Controls, task: Pytree) -> Observations:
         return jnp.concatenate([physics.q[..., 1:], physics.qd], -1)
 
-    def judge(self, before: State, ctrl: Controls, after: State, task: Any) -> Judgement:
+    def judge(self, before: State, ctrl: Controls, after: State, task: Pytree) -> Judgement:
         speed = (after.q[..., 0] - before.q[..., 0]) / self.dt
         return self.running(speed, ctrl)

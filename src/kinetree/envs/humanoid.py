@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import Pytree
 from kinetree.constrain import actuator_force
 from kinetree.dynamics import center_of_mass, forward_kinematics
 from kinetree.model import Model, State, integrate
@@ -173,7 +174,7 @@ class Humanoid(Runner):
     def robot(self) -> Model:
         return _robot().model()
 
-    def start(self, key: jax.Array) -> tuple[State, Any]:
+    def start(self, key: jax.Array) -> tuple[State, Pytree]:
         return at_mujoco(self, *jittered(self, key, 0.01, normal_speed=False)), ()
 
     def _bodies(self) -> np.ndarray:
@@ -183,11 +184,11 @@ class Humanoid(Runner):
     def _forces(self, physics: State, ctrl: Any) -> Any:
         return mujoco_contact_forces(self.model, physics, ctrl)[..., self._bodies(), :]
 
-    def observe(self, physics: State, ctrl: Controls, task: Any) -> Observations:
+    def observe(self, physics: State, ctrl: Controls, task: Pytree) -> Observations:
         """Position, velocity, inertias and velocities of bodies about the centre of mass, forces."""
         return self._seen(physics, ctrl, self._forces(physics, ctrl) if self.contact_forces else None)
 
-    def observe_first(self, physics: State, ctrl: Controls, task: Any) -> Observations:
+    def observe_first(self, physics: State, ctrl: Controls, task: Pytree) -> Observations:
         """In gymnasium observations have no contact forces at the start."""
         none = jnp.zeros((*physics.batch, len(self._bodies()), 6), physics.q.dtype)
         return self._seen(physics, ctrl, none if self.contact_forces else None)
@@ -202,7 +203,7 @@ class Humanoid(Runner):
         )
         return jnp.concatenate([mujoco_observation(self.model, physics), inertia, velocity, force, *pushed], -1)
 
-    def judge(self, before: State, ctrl: Controls, after: State, task: Any) -> Judgement:
+    def judge(self, before: State, ctrl: Controls, after: State, task: Pytree) -> Judgement:
         start, end = (center_of_mass(self.model, s.q)[..., 0] for s in (before, after))
         speed = (end - start) / self.dt
         low, high = self.healthy_height

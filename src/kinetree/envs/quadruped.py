@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import AnyArray, Float, Pytree
 from kinetree.io import load
 from kinetree.model import Actuator, Model, State
 
@@ -42,7 +43,7 @@ class Quadruped(Env):
     """
 
     frame_skip: int = field(default=5, kw_only=True)
-    command: Any = field(default=None, kw_only=True)
+    command: Float[AnyArray, "3"] | None = field(default=None, kw_only=True)
     command_steps: int = field(default=250, kw_only=True)
 
     def robot(self) -> Model:
@@ -58,7 +59,7 @@ class Quadruped(Env):
         """Angles of the joints, (nu,)."""
         return np.array([STANCE[name.rsplit("_", 1)[1]] for name in _joints(self.model)])
 
-    def start(self, key: jax.Array) -> tuple[State, Any]:
+    def start(self, key: jax.Array) -> tuple[State, Pytree]:
         angles, speeds, command = jax.random.split(key, 3)
         joints = self.stance + jax.random.uniform(angles, self.stance.shape, float, -0.1, 0.1)
         base = jnp.asarray([0.0, 0.0, HEIGHT, 1.0, 0.0, 0.0, 0.0], float)
@@ -74,16 +75,16 @@ class Quadruped(Env):
         drawn = jax.random.uniform(first, (3,), float, -1, 1) * jnp.asarray(LARGEST, float)
         return jnp.where(jax.random.uniform(second, ()) > 0.1, drawn, 0.0)
 
-    def control(self, action: Actions, physics: State, task: Any) -> Controls:
+    def control(self, action: Actions, physics: State, task: Pytree) -> Controls:
         return jnp.asarray(self.stance, action.dtype) + REACH * jnp.clip(action, -1, 1)
 
-    def next_task(self, key: jax.Array, physics: State, task: Any) -> Any:
+    def next_task(self, key: jax.Array, physics: State, task: Pytree) -> Pytree:
         left = task["left"] - 1
         drawn = each_world(self._command, key).astype(physics.q.dtype)
         command = jnp.where((left <= 0)[..., None], drawn, task["command"])
         return {"command": command, "left": jnp.where(left <= 0, self.command_steps, left)}
 
-    def observe(self, physics: State, ctrl: Controls, task: Any) -> Observations:
+    def observe(self, physics: State, ctrl: Controls, task: Pytree) -> Observations:
         """Velocity, upward direction, command, joints from the stance, their speeds, servo targets: (..., 48)."""
         stance = jnp.asarray(self.stance, physics.q.dtype)
         joints = physics.q[..., 7:] - stance
@@ -92,7 +93,7 @@ class Quadruped(Env):
         parts = [moving, 0.25 * turning, upright(physics.q), task["command"], joints, 0.05 * physics.qd[..., 6:], aimed]
         return jnp.concatenate([jnp.asarray(x, physics.q.dtype) for x in parts], -1)
 
-    def judge(self, before: State, ctrl: Controls, after: State, task: Any) -> Judgement:
+    def judge(self, before: State, ctrl: Controls, after: State, task: Pytree) -> Judgement:
         command, up = task["command"], upright(after.q)
         moving, turning = after.qd[..., 3:6], after.qd[..., :3]
         slip = ((moving[..., :2] - command[..., :2]) ** 2).sum(-1)

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from kinetree._types import Pytree
 from kinetree.dynamics import forward_kinematics
 from kinetree.model import Model, State
 
@@ -50,7 +51,7 @@ class Reacher(Env):
     def robot(self) -> Model:
         return _robot().model()
 
-    def start(self, key: jax.Array) -> tuple[State, Any]:
+    def start(self, key: jax.Array) -> tuple[State, Pytree]:
         angles, place, speed = jax.random.split(key, 3)
         radius, turn = jax.random.uniform(place, (2,), float)
         turn = 2 * jnp.pi * turn
@@ -65,12 +66,12 @@ class Reacher(Env):
         tip, target = (self.model.body_index(name) for name in ("fingertip", "target"))
         return position[..., tip, :] - position[..., target, :]
 
-    def observe(self, physics: State, ctrl: Controls, task: Any) -> Observations:
+    def observe(self, physics: State, ctrl: Controls, task: Pytree) -> Observations:
         angles, target = physics.q[..., :2], physics.q[..., 2:]
         missing = self._missing(physics.q)[..., :2]
         return jnp.concatenate([jnp.cos(angles), jnp.sin(angles), target, physics.qd[..., :2], missing], -1)
 
-    def judge(self, before: State, ctrl: Controls, after: State, task: Any) -> Judgement:
+    def judge(self, before: State, ctrl: Controls, after: State, task: Pytree) -> Judgement:
         distance, effort = jnp.sqrt((self._missing(after.q) ** 2).sum(-1)), (ctrl**2).sum(-1)
         metrics = {"reward_dist": -distance, "reward_ctrl": -effort}
         return -distance - effort, jnp.zeros(distance.shape, bool), metrics

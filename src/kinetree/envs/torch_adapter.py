@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,9 @@ def _torch() -> Any:
         raise ModuleNotFoundError("this adapter needs PyTorch: pip install torch, or give from_dlpack") from None
 
 
+Tensor: TypeAlias = Any  # PyTorch's, or what `from_dlpack` makes. kinetree does not import PyTorch.
+
+
 class TorchEnv:
     """Worlds side by side, which start again by themselves.
 
@@ -26,7 +29,7 @@ class TorchEnv:
         from_dlpack: makes a tensor of an array that speaks DLPack; PyTorch's, if not given.
     """
 
-    def __init__(self, env: Env, num_envs: int, from_dlpack: Callable[[Any], Any] | None = None):
+    def __init__(self, env: Env, num_envs: int, from_dlpack: Callable[[jax.Array], Tensor] | None = None):
         require_worlds(env, num_envs)
         self._tensor = _torch().from_dlpack if from_dlpack is None else from_dlpack
         self.env, self.num_envs = env.replace(auto_reset=True), num_envs
@@ -34,12 +37,12 @@ class TorchEnv:
         self._reset, self._step = jax.jit(self.env.reset), jax.jit(self.env.step)
         self.state: EnvState | None = None
 
-    def reset(self, seed: int = 0) -> Any:
+    def reset(self, seed: int = 0) -> Tensor:
         """Observations (num_envs, observation_size) of new episodes."""
         self.state = state = self._reset(jax.random.split(jax.random.key(seed), self.num_envs))
         return self._tensor(state.obs)
 
-    def step(self, action: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
+    def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, dict[str, Tensor]]:
         """Observations, rewards, which episodes ended, and more: "truncated", "final_obs" and the metrics.
 
         Arguments:

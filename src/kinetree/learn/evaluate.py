@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from kinetree.envs import Env
-from kinetree.envs.env import require_worlds
+from kinetree.envs.env import Actions, Observations, require_worlds
 
 
 class Score(NamedTuple):
@@ -18,7 +18,7 @@ class Score(NamedTuple):
     metrics: dict[str, float]  # of the environment, over all steps
 
 
-def evaluate(env: Env, policy: Callable[[Any], Any], *, worlds: int = 128, seed: int = 0) -> Score:
+def evaluate(env: Env, policy: Callable[[Observations], Actions], *, worlds: int = 128, seed: int = 0) -> Score:
     """Run a policy without noise for one episode in each world.
 
     Arguments:

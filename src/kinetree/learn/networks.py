@@ -1,6 +1,7 @@
 """Small networks: layers as pairs of arrays, observations scaled to unit size, the policy that comes out."""
 
 import os
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import AnyArray, Float
 from kinetree.simulate.trajectory import read_arrays, write_arrays
 
 LARGEST = 10.0  # standard deviations that a scaled observation may be away from the mean
@@ -22,7 +24,7 @@ def make_mlp(key: Any, sizes: tuple[int, ...], last: float) -> list[tuple[Any, A
     return layers
 
 
-def mlp(layers: list[tuple[Any, Any]], x: Any) -> Any:
+def mlp(layers: Sequence[tuple[Any, Any]], x: Any) -> Any:
     """A network of smooth layers, the last one linear."""
     for weights, bias in layers[:-1]:
         x = jax.nn.swish(x @ weights + bias)
@@ -65,12 +67,12 @@ class Normaliser(NamedTuple):
 class Policy(NamedTuple):
     """The learnt policy: actions (..., action_size) from observations, without noise."""
 
-    layers: Any
+    layers: Sequence[tuple[Float[AnyArray, "m n"], Float[AnyArray, " n"]]]  # weights and biases
     normaliser: Normaliser
-    scale: Any
-    middle: Any
+    scale: Float[AnyArray, " actions"]
+    middle: Float[AnyArray, " actions"]
 
-    def __call__(self, obs: Any) -> Any:
+    def __call__(self, obs: Float[AnyArray, "... observations"]) -> Float[AnyArray, "... actions"]:
         """The most likely action."""
         return self.middle + self.scale * jnp.clip(mlp(self.layers, self.normaliser(obs)), -1, 1)
 

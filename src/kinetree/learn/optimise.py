@@ -1,9 +1,11 @@
 """Adam (Kingma and Ba 2015), on any pytree."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+
+from kinetree._types import Float, Number, Pytree
 
 FIRST, SECOND, LEAST = 0.9, 0.999, 1e-8  # decay of both moments, and the number added to the divisor
 LARGEST_SLOPE = 1.0  # norm of a gradient beyond which it is made shorter
@@ -12,18 +14,20 @@ LARGEST_SLOPE = 1.0  # norm of a gradient beyond which it is made shorter
 class Adam(NamedTuple):
     """Moments of the gradients so far."""
 
-    count: Any
-    first: Any
-    second: Any
+    count: Float[jax.Array, ""]
+    first: Pytree
+    second: Pytree
 
 
-def adam_start(x: Any) -> Adam:
+def adam_start(x: Pytree) -> Adam:
     """Before the first gradient."""
     zero = jax.tree.map(jnp.zeros_like, x)
     return Adam(jnp.zeros(()), zero, zero)
 
 
-def adam_step(x: Any, adam: Adam, slope: Any, rate: Any, largest: float = LARGEST_SLOPE) -> tuple[Any, Adam]:
+def adam_step(
+    x: Pytree, adam: Adam, slope: Pytree, rate: Number, largest: float = LARGEST_SLOPE
+) -> tuple[Pytree, Adam]:
     """x one step down the slope, and the moments after it."""
     size = jnp.sqrt(sum((g**2).sum() for g in jax.tree.leaves(slope)))
     slope = jax.tree.map(lambda g: g * jnp.minimum(1.0, largest / (size + 1e-12)), slope)

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from kinetree._types import Number
 from kinetree.envs import Env, EnvState
 from kinetree.envs.env import require_env
 from kinetree.model.fields import COUNT, NUMBER, Form, require_fields
@@ -99,13 +100,13 @@ class Samples(NamedTuple):
 class Report(NamedTuple):
     """How an iteration went: means over the episodes that ended in it, NaN if none did."""
 
-    episode_return: Any
-    episodes: Any
-    reward: Any  # mean over steps
-    spread: Any  # mean standard deviation of actions
-    rate: Any  # the learning rate
-    loss: Any
-    metrics: dict[str, Any]  # metrics of the environment, means over all steps
+    episode_return: Number
+    episodes: Number
+    reward: Number  # mean over steps
+    spread: Number  # mean standard deviation of actions
+    rate: Number  # the learning rate
+    loss: Number
+    metrics: dict[str, Number]  # metrics of the environment, means over all steps
 
 
 def start(env: Env, settings: Settings, key: Any) -> Learner:

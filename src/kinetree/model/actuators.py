@@ -14,7 +14,7 @@ kept within its force range. Activations follow the control: ȧ = u ("integrator
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,31 @@ from .errors import ModelError
 from .fields import BOUNDS, FLAG, NUMBER, TEXT, all_of, numbers, of_class, optional, require_fields
 
 Range = tuple[Number, Number]
+
+
+class ActuatorOptions(TypedDict, total=False):
+    """Fields of an `Actuator` that go with those that its kind sets."""
+
+    gear: Number | Vector
+    time_constant: Number
+    ctrl_range: Range | None
+    force_range: Range | None
+    act_range: Range | None
+    act_early: bool
+    in_parent: bool
+    name: str | None
+    tendon: str | None
+    site: str | None
+    refsite: str | None
+    crank: "Crank | None"
+
+
+class MotorOptions(ActuatorOptions, total=False):
+    """The same for kinds that leave the activation open."""
+
+    dynamics: str
+
+
 DYNAMICS = ("none", "integrator", "filter", "filterexact", "muscle")
 NONE, INTEGRATOR, FILTER, FILTEREXACT, MUSCLE = range(5)
 
@@ -102,39 +127,43 @@ class Actuator:
         return self.joint or self.tendon or self.site or self.body or (self.crank.slider if self.crank else "")
 
     @staticmethod
-    def motor(joint: str | None = None, **options: Any) -> "Actuator":
+    def motor(joint: str | None = None, **options: Unpack[MotorOptions]) -> "Actuator":
         """A force, or torque, that is the control."""
         return Actuator(joint, **options)
 
     @staticmethod
-    def position(joint: str | None = None, kp: Number = 1.0, kv: Number = 0.0, **options: Any) -> "Actuator":
+    def position(
+        joint: str | None = None, kp: Number = 1.0, kv: Number = 0.0, **options: Unpack[MotorOptions]
+    ) -> "Actuator":
         """A servo towards a position: kp (u − length) − kv velocity."""
         return Actuator(joint, gain=(kp, 0.0, 0.0), bias=(0.0, -kp, -kv), **options)
 
     @staticmethod
-    def velocity(joint: str | None = None, kv: Number = 1.0, **options: Any) -> "Actuator":
+    def velocity(joint: str | None = None, kv: Number = 1.0, **options: Unpack[MotorOptions]) -> "Actuator":
         """A servo towards a velocity: kv (u − velocity)."""
         return Actuator(joint, gain=(kv, 0.0, 0.0), bias=(0.0, 0.0, -kv), **options)
 
     @staticmethod
-    def int_velocity(joint: str | None = None, kp: Number = 1.0, kv: Number = 0.0, **options: Any) -> "Actuator":
+    def int_velocity(
+        joint: str | None = None, kp: Number = 1.0, kv: Number = 0.0, **options: Unpack[ActuatorOptions]
+    ) -> "Actuator":
         """A servo towards a position that moves with the velocity given as control."""
         return Actuator(joint, gain=(kp, 0.0, 0.0), bias=(0.0, -kp, -kv), dynamics="integrator", **options)
 
     @staticmethod
-    def damper(joint: str | None = None, kv: Number = 1.0, **options: Any) -> "Actuator":
+    def damper(joint: str | None = None, kv: Number = 1.0, **options: Unpack[MotorOptions]) -> "Actuator":
         """A damper as strong as the control: −kv velocity · u."""
         return Actuator(joint, gain=(0.0, 0.0, -kv), **options)
 
     @staticmethod
-    def adhesion(body: str, gain: Number = 1.0, **options: Any) -> "Actuator":
+    def adhesion(body: str, gain: Number = 1.0, **options: Unpack[MotorOptions]) -> "Actuator":
         """A body that is pressed onto everything it touches, with a force given by the control."""
         return Actuator(body=body, gain=(gain, 0.0, 0.0), **options)
 
     @staticmethod
-    def of_muscle(muscle: Muscle, **options: Any) -> "Actuator":
+    def of_muscle(muscle: Muscle, joint: str | None = None, **options: Unpack[ActuatorOptions]) -> "Actuator":
         """A muscle, on a tendon as a rule, whose activation follows its control."""
-        return Actuator(muscle=muscle, dynamics="muscle", **options)
+        return Actuator(joint, muscle=muscle, dynamics="muscle", **options)
 
 
 ACTUATOR = {

@@ -2,10 +2,11 @@
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
+from kinetree._types import Number, Vector
 from kinetree._unknown import unknown
 from kinetree.collide import KINDS, MAX_CELLS, HeightField, Hull, radius_of_size
 from kinetree.spatial import Vec3
@@ -46,6 +47,27 @@ SHAPE = POSE | {
     **dict.fromkeys(("contype", "conaffinity", "priority"), WHOLE),
 }
 FLOOR = tuple(name for name in SHAPE if name not in ("size", "vertices", "heights"))  # what `with_ground` takes
+
+
+class Floor(TypedDict, total=False):
+    """The fields of a `Shape` that `with_ground` takes."""
+
+    name: str
+    body: None
+    position: Vector
+    orientation: Vector
+    friction: Number | Vector
+    solref: Vector
+    solimp: Vector
+    solmix: Number
+    margin: Number
+    gap: Number
+    condim: int
+    contype: int
+    conaffinity: int
+    priority: int
+
+
 SIZES = {"plane": 0, "sphere": 1, "capsule": 2, "ellipsoid": 3, "cylinder": 2, "box": 3, "mesh": 0, "hfield": 4}
 
 
@@ -100,7 +122,7 @@ def carriers(model: Model, bodies: Iterable[int]) -> Carriers:
     return Carriers(own, above[own], own == BASE)
 
 
-def with_ground(model: Model, **surface: Any) -> Model:
+def with_ground(model: Model, **surface: Unpack[Floor]) -> Model:
     """The model on a floor at z = 0, which all its shapes may touch, whatever their contype and conaffinity say.
 
     Arguments:

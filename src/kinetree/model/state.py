@@ -1,6 +1,7 @@
 """States of a mechanism in motion, and the motion options of a file: time step, integrator, keyframes."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,18 +34,18 @@ class State:
     time: Float[AnyArray, "..."]  # seconds
     warm_start: Float[AnyArray, "... nv"]  # where the solver starts; a guess, so its derivatives mean nothing
 
-    def replace(self, **changes: Any) -> "State":
+    def replace(self, **changes: Float[AnyArray, "..."]) -> "State":
         """The same state with other arrays."""
         return dataclasses.replace(self, **changes)
 
-    def after(self, changes: dict[str, Any]) -> "State":
+    def after(self, changes: Mapping[str, AnyArray]) -> "State":
         """As `replace`, without its checks of names: `dataclasses.replace` takes as long as a small step."""
         new = object.__new__(State)
         object.__setattr__(new, "__dict__", {**self.__dict__, **changes})
         return new
 
     @property
-    def arrays(self) -> dict[str, Any]:
+    def arrays(self) -> dict[str, AnyArray]:
         """All arrays by name, in the order above. `vars` has the order in which they were set."""
         return {name: getattr(self, name) for name in State.__dataclass_fields__}
 

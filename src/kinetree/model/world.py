@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from kinetree._types import AnyArray, Bool, Float, Int, Number, Vector
-from kinetree.collide import COLLIDERS, KINDS, MAX_CELLS, Cell, patch_of
+from kinetree.collide import COLLIDERS, KINDS, MAX_CELLS, Cell, HeightField, Hull, patch_of
 
 from .crowd import MAX_LISTED, Crowd
 from .equalities import Equalities
@@ -183,7 +183,7 @@ class Shape:
     orientation: Vector = (1.0, 0.0, 0.0, 0.0)
     vertices: Float[AnyArray, "corners 3"] | None = None
     heights: Float[AnyArray, "rows columns"] | None = None
-    hull: Any = None
+    hull: Hull | HeightField | None = None
     friction: Vector = FRICTION
     solref: Vector = SOLREF
     solimp: Vector = SOLIMP

@@ -9,6 +9,7 @@ from kinetree.dynamics import forward_dynamics
 from kinetree.model import Model
 
 from .forces import Controller, control_force, joint_force
+from .trajectory import Trajectory
 
 
 class SimulationError(RuntimeError):
@@ -20,7 +21,7 @@ class SimulationError(RuntimeError):
         trajectory: what was recorded before.
     """
 
-    def __init__(self, message: str, time: float, joint: str, trajectory: Any = None):
+    def __init__(self, message: str, time: float, joint: str, trajectory: Trajectory | None = None):
         super().__init__(message)
         self.time, self.joint, self.trajectory = time, joint, trajectory
 

@@ -1,9 +1,9 @@
 """`kinetree.explain`: the choices of `auto` for dynamics, constraints and steps, and the reasons."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kinetree import dynamics
+from kinetree._types import DType
 from kinetree.constrain.choose import Way, way_of
 from kinetree.constrain.closed import way_of_closed
 from kinetree.constrain.native import Goal
@@ -26,7 +26,7 @@ class Explanation(dynamics.DynamicsExplanation):
     rollout: Way
 
 
-def explain(model: Model, batch: int = 1, *, arrays: str = "numpy", dtype: Any = float) -> Explanation:
+def explain(model: Model, batch: int = 1, *, arrays: str = "numpy", dtype: DType = float) -> Explanation:
     """What runs for a model, and why: the choice for every function that has several ways.
 
     The articulated-body algorithm is always the fastest (benchmarks/NOTES.md): methods that form the mass matrix, or

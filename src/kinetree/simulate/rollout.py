@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from kinetree._arrays import as_array
-from kinetree._types import AnyArray, Bool, Float, Number
+from kinetree._types import AnyArray, Bool, Float, Number, Pytree
 from kinetree._unknown import require_word
 from kinetree.dynamics.schedules.choose import note
 from kinetree.model import Model, State, require_state
@@ -30,7 +30,9 @@ from .few_steps import few_steps
 from .native import BoundPrograms, bound_to, bound_to_worlds, keep_direct, way_of_rollout, with_bound
 from .worlds import constraints_of_worlds, prepared_worlds
 
-Policy = Callable[[Any, State, Any], tuple[Any, Float[AnyArray, "... nu"]]]  # (carry, state, key) -> (carry, ctrl)
+Policy = Callable[
+    [Pytree, State, jax.Array], tuple[Pytree, Float[AnyArray, "... nu"]]
+]  # (carry, state, key) -> (carry, ctrl)
 RECORDS = ("q", "qd", "act", "time", "warm_start", "ctrl", "done")
 UNTRACEABLE = (
     "the policy can not be traced by JAX: use jax.numpy in place of numpy and math, and jnp.where in place of `if`, "
@@ -78,9 +80,9 @@ def rollout(
     *,
     steps: int,
     substeps: int = 1,
-    record: Callable[[State, Float[AnyArray, "... nu"]], Any] | str | Sequence[str] | None = None,
+    record: Callable[[State, Float[AnyArray, "... nu"]], Pytree] | str | Sequence[str] | None = None,
     key: jax.Array | None = None,
-    carry: Any = None,
+    carry: Pytree = None,
     f_ext: Float[AnyArray, "... bodies 6"] | Callable[[State], Float[AnyArray, "... bodies 6"]] | None = None,
     dt: Number | None = None,
     integrator: str | None = None,

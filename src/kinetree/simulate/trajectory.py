@@ -5,12 +5,15 @@ import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from kinetree.model import Model
 from kinetree.model.required import require_path
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMAT = "kinetree trajectory 1"
 
@@ -30,7 +33,7 @@ class Trajectory:
     qd: np.ndarray
     tau: np.ndarray
 
-    plotter: ClassVar[Callable[..., Any] | None] = None  # the function that draws it; the package `view` sets it
+    plotter: ClassVar[Callable[..., "Figure"] | None] = None  # the function that draws it; the package `view` sets it
 
     def __len__(self) -> int:
         return len(self.time)
@@ -60,18 +63,18 @@ class Trajectory:
         """q and qd at the end."""
         return self.q[-1], self.qd[-1]
 
-    def plot(self, model: Model | None = None, **options: Any) -> Any:
+    def plot(self, model: Model | None = None, *, state: int | None = None) -> "Figure":
         """A figure of positions, velocities and forces over time: `kinetree.view.plots.trajectory`.
 
         Arguments:
             model: gives names and units.
-            options: `state=3` draws that state of a batch alone, in place of the median and a band.
+            state: draw this state of a batch alone, in place of the median and a band.
 
         Returns:
             A matplotlib Figure: `.savefig("run.pdf")` writes it, a notebook shows it. Needs the extra `plot`.
         """
         assert Trajectory.plotter is not None, "kinetree/__init__.py sets it"
-        return Trajectory.plotter(self, model, **options)
+        return Trajectory.plotter(self, model, state=state)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one .npz. The file is never left half written."""

@@ -5,10 +5,21 @@ The package itself can be called: `kinetree.view(model, run)` opens a viewer.
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import os
+
+    from kinetree import Model, State, Trajectory
+    from kinetree._types import AnyArray, Float
+    from kinetree.view.viewer import Viewer
 
 
-def open_viewer(model: Any, run: Any = None, **options: Any) -> Any:
+def open_viewer(
+    model: "Model | str | os.PathLike[str]",
+    run: "Trajectory | State | Float[AnyArray, '... nq'] | None" = None,
+    **options: Any,
+) -> "Viewer":
     """Show a mechanism in the browser.
 
     Arguments:
@@ -34,7 +45,12 @@ def open_viewer(model: Any, run: Any = None, **options: Any) -> Any:
 class _Room(ModuleType):
     """This package as a callable module."""
 
-    def __call__(self, model: Any, run: Any = None, **options: Any) -> Any:
+    def __call__(
+        self,
+        model: "Model | str | os.PathLike[str]",
+        run: "Trajectory | State | Float[AnyArray, '... nq'] | None" = None,
+        **options: Any,
+    ) -> "Viewer":
         return open_viewer(model, run, **options)
 
     __call__.__doc__ = open_viewer.__doc__

@@ -15,6 +15,8 @@ import numpy as np
 
 import kinetree as kt
 from kinetree._arrays import there
+from kinetree._types import AnyArray, Float
+from kinetree.simulate.forces import Controller
 
 from . import page_text
 from .live import Live
@@ -34,13 +36,13 @@ class Viewer:
     def __init__(
         self,
         model: kt.Model,
-        run: kt.Trajectory | kt.State | Any = None,
+        run: kt.Trajectory | kt.State | Float[AnyArray, "... nq"] | None = None,
         *,
         source: Source | None = None,
         host: str = "127.0.0.1",
         port: int = 8080,
         live: bool = False,
-        controller: Any = None,
+        controller: Controller | None = None,
         name: str = "",
     ):
         """Start serving.

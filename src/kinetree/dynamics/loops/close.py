@@ -131,7 +131,9 @@ def close_loops(
 ) -> tuple[Float[Array, "... nq"], Float[Array, "... nv"]]: ...
 
 
-def close_loops(model: Model, q: Any, qd: Any = None) -> Any:
+def close_loops(
+    model: Model, q: Float[Array, "... nq"], qd: Float[Array, "... nv"] | None = None
+) -> Float[Array, "... nq"] | tuple[Float[Array, "... nq"], Float[Array, "... nv"]]:
     """The configuration near q in which the rigid loops of a model are closed, and a velocity that keeps them so.
 
         model = kt.load("robot.xml", rigid_equalities=True)

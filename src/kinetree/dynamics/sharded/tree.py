@@ -205,7 +205,7 @@ class ShardedTree:
 
         return evaluate(compute, **{name: (x, sizes[name]) for name, x in given.items()})
 
-    def compiled(self, algorithm: Algorithm, output: str, *parts: Any) -> Any:
+    def compiled(self, algorithm: Algorithm, output: str, *parts: jax.Array) -> jax.stages.Compiled:
         """The program that JAX compiles for spread arrays. Its text shows the messages between devices."""
         return self._call(algorithm, output).lower(self._part, self._ports, *parts).compile()
 
