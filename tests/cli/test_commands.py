@@ -101,6 +101,7 @@ def test_plots_are_written(folder, words, monkeypatch, capsys):
         (["plot", "tree"], "needs a model"),
         (["view", "missing.urdf"], "missing.urdf"),
         (["view", "chain:3", "--gif", "a.gif", "--speed", "0"], "--speed must be positive"),
+        (["view", "chain:3", "--live", "--png", "a.png"], "--live is for the browser"),
         (["bench", "methods", "--links", "2", "--states", "0"], "--states must be positive"),
     ],
 )

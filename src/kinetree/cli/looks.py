@@ -74,6 +74,8 @@ def view(
     drawing: Drawing | None = None,
 ) -> None:
     """Serve the viewer until interrupted, or write files."""
+    if live and drawing is not None and drawing.files:
+        raise ValueError(f"--live is for the browser: leave it out, or --{next(iter(drawing.files))}")
     mechanism = load(model, floating_base, simulated=live, ground=ground)
     run = None if trajectory is None else load_run(trajectory, mechanism)
     with warnings.catch_warnings(record=True) as told:
