@@ -18,8 +18,8 @@ from .solids import FACE_ALIGNED, Feature
 POINTS = 4
 EDGE_FLAT = 0.0888  # MuJoCo's mjEDGE_TOL: cosine up to which an edge counts as parallel to a face
 SLACK = 1e-15  # metres that a corner may be outside a side and count as inside (mjMINVAL)
-ROUNDING = 1e-6  # of a ball that holds a polygon: rounding of float32 leaves no corner outside
-MAX_TURNS = 4_000  # of the search for a large quadrilateral; it needs about five for each corner
+ROUNDING = 1e-6  # share of the radius of a ball around a polygon; so much is added, against rounding in float32
+MAX_TURNS = 4_000  # steps of the search for a large quadrilateral; it needs about five for each corner
 
 
 class Points(NamedTuple):
@@ -71,8 +71,8 @@ def _ball(p: _Polygon, zero: Scalar) -> tuple[Vec3, Scalar]:
 def clipped(sides: _Polygon, normal: Vec3, polygon: _Polygon, width: int, margin: Scalar) -> _Polygon:
     """The part of a polygon within the sides of another, which goes around against its normal, and not high above it.
 
-    The arrays of the polygon have room for `width` corners and one more. Corners stay where they are, or are made anew
-    in other arrays, and copied. A side that all corners are within only makes the next corner the first.
+    The arrays of the polygon have room for `width` corners and one more. If a side cuts corners off, the new corners
+    are written to other arrays, and copied back. If all corners are within a side, only the first corner changes.
     """
     middle, radius = _ball(polygon, jnp.zeros_like(margin))
     spare = Vec3(*(room(width + 1, margin) for _ in range(3)))

@@ -12,13 +12,13 @@ import numpy as np
 
 from kinetree.spatial import Vec3
 
-SIDE = (
-    16  # cells along an edge: three to five corners may be farthest in a cell, of 40 to 1 000 that hulls of robots have
-)
+# Cells along an edge. Hulls of robots have 40 to 1 000 corners; of these, three to five may be the farthest in a cell.
+SIDE = 16
 CELLS = 6 * SIDE * SIDE
-FINER = 8  # of 30 to 480 crowded cells of hulls of robots, 1 000 to 5 000 corners, no area worth a cell stays crowded
+# Hulls of 1 000 to 5 000 corners have 30 to 480 crowded cells. Divided in this way, less than one cell stays crowded.
+FINER = 8
 DEPTH = 2
-TOGETHER = 1 << 19  # heights of points along directions that are computed together: 4 MB
+TOGETHER = 1 << 19  # numbers that are computed at a time: heights of points along directions, 4 MB
 
 
 class Squares(NamedTuple):
@@ -66,16 +66,16 @@ class CellLists(NamedTuple):
 def _may_be_farthest(grid: np.ndarray, points: np.ndarray, count: np.ndarray, slack: float) -> tuple:
     """Cells and points, in order, of all points that may be the farthest along a direction of a cell; and `middle`.
 
-    Those that are no more than `slack` short of it count, too. On a face of the cube the height of a point along a
-    direction is linear, so its values at the four corners of a cell bound it. A point is out where another one, of a
-    few good ones, is higher at all four. None is left out that should not be; some may be left in.
+    Points that are lower by at most `slack` count, too. On a face of the cube the height of a point along a direction
+    is linear, so its values at the four corners of a cell bound it. A point is left out if another one (of a few
+    candidates) is higher at all four corners. So no point is left out wrongly, but some are kept without need.
 
     Arguments:
         grid: (squares, n + 1, n + 1, 3) corners of the cells of some squares.
         points: (squares, m, 3) those of each square.
-        count: (squares,) of them; what is beyond does not count.
+        count: (squares,) how many of them are real; the others are padding.
     """
-    slack = slack * np.sqrt(3.0)  # directions of the cube are up to so long
+    slack = slack * np.sqrt(3.0)  # points of the cube are up to √3 from its middle
     squares, n, most = len(grid), grid.shape[1] - 1, points.shape[1]
     height = (grid.reshape(squares, -1, 3) @ points.swapaxes(1, 2)).reshape(squares, n + 1, n + 1, most)
     if (count < most).any():

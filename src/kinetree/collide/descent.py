@@ -1,7 +1,7 @@
-"""Of the directions near a given one, the one along which two shapes overlap least. One lane at a time.
+"""The direction along which two shapes overlap least, by descent from a direction near it. One lane at a time.
 
 The depth along a unit vector n is n · w, with w the farthest difference of points of both shapes, and its gradient the
-part of w that is orthogonal to n. Where the shapes are smooth, descent needs far fewer looks than a search that knows
+part of w that is orthogonal to n. Where the shapes are smooth, descent needs far fewer steps than a search that knows
 corners only. Its steps are those of Barzilai and Borwein (1988).
 """
 
@@ -15,18 +15,17 @@ from kinetree.spatial import Scalar, Vec3
 
 from .shapes import unit, where
 
-Ends = Callable[
-    [Vec3], tuple[Vec3, Vec3]
-]  # farthest points of the first shape along a direction, of the second against
+# For a direction: the farthest point of the first shape along it, and that of the second against it.
+Ends = Callable[[Vec3], tuple[Vec3, Vec3]]
 MAX_DESCENT = 60  # steps; most take 4 to 20
-FIRST = 0.5  # of the farthest difference: its inverse is the first rate
-FLAT_ENOUGH = 64  # of rounding error of the farthest difference: descent ends where the gradient is smaller
+FIRST = 0.5  # The first rate is this number, divided by the length of the farthest difference.
+FLAT_ENOUGH = 64  # rounding errors of the farthest difference; descent ends where the gradient is smaller
 LEVEL = 1e-9  # metres; where the gradient is smaller, descent has arrived
-TOLERANCE = 1e-10  # metres of depth between the least that was met and that where the gradient vanishes
+TOLERANCE = 1e-10  # metres by which the depth where the gradient vanishes may exceed the least depth met
 
 
 class Lowest(NamedTuple):
-    """The depth along a direction, negative if shapes are apart, and a point of each shape that far from the other."""
+    """The depth along a direction (negative if the shapes are apart), and the two points that are so far apart."""
 
     normal: Vec3
     depth: Scalar
@@ -37,10 +36,10 @@ class Lowest(NamedTuple):
 def descended(
     ends: Ends, start: Lowest, reach: Scalar | float, across: Vec3 | None = None, steps: int = MAX_DESCENT
 ) -> tuple[Lowest, Any]:
-    """The depth at its least near a normal; True if descent got there, or if shapes are more than `reach` apart.
+    """The least depth near a normal; True if descent arrived, or if the shapes are more than `reach` apart.
 
-    Where the gradient vanishes the normal is kept that has the least; else that of the least depth. What is known of
-    the start may have an infinite depth. With `across`, only normals across that unit vector count.
+    If the gradient vanishes, the result is the normal with the smallest gradient, else the normal with the least depth.
+    The depth of `start` may be infinite. With `across`, only normals orthogonal to that unit vector count.
     """
 
     def slope(n: Vec3) -> tuple[Lowest, Vec3, Scalar]:

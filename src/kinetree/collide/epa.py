@@ -20,13 +20,14 @@ from .shapes import unit, where
 MAX_GROWTH = 60  # corners added; MuJoCo's default is 35 iterations
 VERTICES = 4 + MAX_GROWTH
 FACES = 2 * VERTICES - 4  # faces of a polytope of triangles with VERTICES corners
-RIM = 2 * VERTICES  # edges between faces that a new corner sees and those that it does not, while they are found
+RIM = 2 * VERTICES  # edges between the faces that a new corner sees and the others; some are listed and removed again
 TOLERANCE = 1e-10  # metres; the depth is exact to this if growth ends by itself
 CYLINDER_TOLERANCE = 1e-13  # the same for cylinders, whose normals are known to the root of it
 ROUGH = 1e-5  # metres; from here on descent finds the depth of smooth shapes
 BULGE = 1e-7  # metres between a face and the body beyond it; above this the body counts as round
 SEEN = 1e-14  # metres; a corner sees a face if it is higher above it
-# Metres. Boxes are as wide both ways, and XLA may compute a comparison twice, with other rounding, for x and for y.
+# Metres. A box is equally wide along a direction and against it. XLA may compute a comparison twice, with different
+# rounding, so ties need a tolerance.
 TIE = 1e-12
 FLAT = 1e-36  # squared area of a face that has none
 
@@ -34,11 +35,11 @@ FLAT = 1e-36  # squared area of a face that has none
 class Support(NamedTuple):
     """For a direction, the farthest point of the first shape along it, of the second against it, and their corners."""
 
-    any_of: Callable[[Vec3], tuple[Vec3, Vec3, Any]]  # of corners that are as far any; these are known by more
-    chosen: Callable[[Vec3, Any], tuple[Vec3, Vec3, tuple[Any, Any]]]  # those that count, by what is known of them
+    any_of: Callable[[Vec3], tuple[Vec3, Vec3, Any]]  # any of the farthest points, and what `chosen` needs
+    chosen: Callable[[Vec3, Any], tuple[Vec3, Vec3, tuple[Any, Any]]]  # those that MuJoCo takes
 
     def __call__(self, direction: Vec3) -> tuple[Vec3, Vec3, tuple[Any, Any]]:
-        """The ones that count."""
+        """Those that MuJoCo takes."""
         return self.chosen(direction, self.any_of(direction)[2])
 
 
@@ -91,9 +92,9 @@ def _face(corners: tuple[Any, ...], a: Vec3, b: Vec3, c: Vec3) -> _Face:
 def _first_polytope(support: Support, along: Vec3) -> _Polytope:
     """A tetrahedron of points that are far apart.
 
-    Its corners are the farthest ones along and against a direction; along or against one across their line, whichever
-    is farther from it; and so from the plane of these three. A turn looks one way, so that the code of shapes is there
-    once.
+    Corners 0 and 1 are the farthest points along a direction and against it. Corner 2 is the farthest from their line,
+    along or against a direction across it. Corner 3 is the farthest from the plane of these three. Each turn of the
+    loop looks along one direction, so the program has the code of the shapes once.
     """
     zero, none = jnp.zeros_like(along.x), along.x.astype(jnp.int32) * 0
     empty = _Corner(Vec3(zero, zero, zero), Vec3(zero, zero, zero), (none, none))
@@ -152,7 +153,7 @@ class _Rim(NamedTuple):
 
 
 def _toggled(rim: _Rim, start: Any, end: Any) -> _Rim:
-    """The rim with an edge more; or with one less, if it goes there in the other direction."""
+    """Add an edge to the rim; or remove it, if the rim has it in the opposite direction."""
     place = while_loop(
         lambda k: (k < rim.count) & ((get(rim.starts, k) != end) | (get(rim.ends, k) != start)),
         lambda k: k + 1,
@@ -230,11 +231,11 @@ class _Growth(NamedTuple):
 
 
 def penetration(support: Support, along: Vec3, tolerance: Callable[[Vec3], Any], smooth: bool = False) -> Penetration:
-    """`along` is any direction.
+    """The normal of least depth among all that were tried. `along` is any direction.
 
-    Of all normals tried, the one of least depth is the answer. Growth also ends where rounding would tear the
-    surface. `smooth`: the shapes may be smooth where they are deepest. Then growth needs many corners, and descent
-    few steps, so growth goes on from a rough depth only if descent does not arrive.
+    Growth also ends where rounding would tear the surface. `smooth`: the shapes may be smooth where they are deepest.
+    There growth needs many corners, but descent only a few steps. So growth stops at a rough depth, and goes on only
+    if descent does not arrive.
     """
 
     def grow(s: _Growth) -> _Growth:

@@ -1,10 +1,10 @@
 """Where a shape touches a flat or straight part of a cylinder or a box: by formula. One lane at a time.
 
-The normal of a face is known, and that across the side of a cylinder has one unknown. Along a normal n that leads from
-a point of one shape to a point of the other, shapes overlap by some depth. No depth is less if a ball that touches one
-shape from within at its point, and is in that shape, has this depth as its radius: the ball, too, overlaps by as much.
-(Or both have such balls, and their radii together are as large.) What this leaves open, as an edge that touches an
-edge, is searched.
+The normal of a face is known; a normal across the side of a cylinder has one unknown. Along a normal from a point of
+one shape to a point of the other, the shapes overlap by some depth. This is the least depth if a ball inside one shape
+touches the surface of that shape at its point, and the radius of the ball is at least the depth: the ball alone
+overlaps by as much along any other direction. (The same holds if both shapes have such balls, and the sum of their
+radii is at least the depth.) Other cases, such as an edge that touches an edge, are left to a search.
 """
 
 import math
@@ -22,12 +22,12 @@ from .hull import NOBODY
 from .shapes import Geom, clip, unit, where
 
 FACED = ("cylinder", "box")
-INNER = 0.75  # of a face's width: the inner part
-INSCRIBED = 0.98  # of its radius, a polygon of 16 corners that stands for the end of a cylinder reaches everywhere
+INNER = 0.75  # share of a face's width that counts as its inner part
+INSCRIBED = 0.98  # share of the radius that the polygon of 16 corners for the end of a cylinder covers on all sides
 # Cosines of the angle of two faces, and of the cone of normals: together no more than MuJoCo's tolerance for faces.
 FLAT, NARROW = 0.99995, 0.9969
 FEW = 12  # steps of descent with one unknown; four find it
-TIE = 1e-10  # metres; points whose heights differ by less are as far
+TIE = 1e-10  # metres; points whose heights differ by less count as equally far
 
 
 class Seeker(NamedTuple):
@@ -48,7 +48,7 @@ class Certain(NamedTuple):
 
 
 def _offered(known: Certain, new: Lowest, corners: tuple, room: Scalar, reach: Scalar) -> Certain:
-    """The same after one more normal. Along it shapes may overlap by `room`, or be too far apart."""
+    """The same after one more normal: it is certain if its depth is at most `room`, or shapes are too far apart."""
     sure = ~known.certain & (((room >= 0) & (new.depth <= room)) | (new.depth < -reach))
     found, corners = where(sure, (new, corners), (known.found, known.corners))
     return Certain(found, corners, known.certain | sure, known.flat)

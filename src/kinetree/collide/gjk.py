@@ -21,7 +21,7 @@ from .shapes import where
 MAX_ITERATIONS = 60  # Corners of hulls need about ten; smooth shapes gain a factor of a few for each.
 ROUGH = 1e-3  # part of the squared distance; from here on descent finds that of smooth shapes
 FEW = 24  # steps of descent; at edges it never arrives
-FARTHEST = 1e15  # metres; more than the distance of any two points
+FARTHEST = 1e15  # metres; farther than any two points are apart
 FACES = [(0, *f) for k in range(4) for f in combinations((1, 2, 3), k)]  # of four corners, those with the first
 
 
@@ -119,7 +119,7 @@ def nearest_points(support: Ends, along: Vec3, reach: Scalar, smooth: bool = Fal
         length = jnp.sqrt(jnp.where(s.distance2 > 0, s.distance2, 1.0))
         direction = where(s.turns == 0, along, x * (-1 / length))
         a, b = support(direction)
-        apart = direction.dot(b - a)  # A plane between the shapes keeps them so far apart.
+        apart = direction.dot(b - a)  # A plane between the shapes shows that they are at least so far apart.
         beyond = apart > reach
         close = jnp.where(s.fine, 4 * tiny, ROUGH) if smooth else 4 * tiny
         finished = (s.distance2 - length * apart <= close * s.distance2) | beyond
@@ -173,7 +173,8 @@ def nearest_points(support: Ends, along: Vec3, reach: Scalar, smooth: bool = Fal
         def polished(state: tuple[Nearest, Any]) -> tuple[Nearest, Any]:
             start = Lowest(normal, jnp.full_like(zero, jnp.inf), found.first, found.second)
             best, arrived = descended(support, start, reach, steps=FEW)
-            arrived = arrived & (best.depth < 0)  # Shapes that are apart are nowhere farther apart; others may be.
+            # For shapes that are apart this is the distance. If they overlap, another direction may have less depth.
+            arrived = arrived & (best.depth < 0)
             return where(arrived, Nearest(best.first, best.second, s.overlap), state[0]), ~arrived
 
         found, again = once(near, polished, (found, zero != zero))

@@ -14,13 +14,14 @@ from .cube import directions, may_be_farthest
 
 MIN_CLIMB_VERTICES = 10  # MuJoCo's mjMESH_HILLCLIMB_MIN: in smaller meshes all corners are tried, in order
 NOBODY = -1  # pads lists of faces and of their corners
-MAX_LISTED = 16  # corners listed for a cell of directions; with more it is divided, or they are climbed over
-# Of a hull's radius: corners that are as far along a direction. Corners are rounded to float32, so hulls are convex
-# to 1e-7 of their radius only.
+MAX_LISTED = 16  # corners listed for a cell of directions; with more the cell is divided, or the search climbs
+# Share of a hull's radius: corners whose heights differ by less count as equally far. Corners are rounded to float32,
+# so hulls are convex only to 1e-7 of their radius.
 TIE = 1e-6
-THIN = 1e-3  # of a hull's radius: faces count as no nearer to the middle of the box, which may be outside of the hull
-RING = 64  # corners of a face that are kept; of larger ones, as many, evenly spread
-START_COSINE = 0.4  # of a direction's component that counts as one step of the grid of starts
+# Share of a hull's radius: faces count as no nearer to the middle of the box, which may be outside of the hull.
+THIN = 1e-3
+RING = 64  # corners of a face that are kept; a larger face keeps so many, evenly spread
+START_COSINE = 0.4  # A component of a direction above this counts as one step on the grid of starts.
 
 
 class Hull(NamedTuple):

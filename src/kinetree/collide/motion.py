@@ -1,8 +1,8 @@
 """How a point of contact moves with its two shapes, from where a search for it ended. One lane at a time.
 
 Near the point each shape is known to second order by how its farthest point a moves with the direction n in which it is
-sought, da = W dn, and by flat directions f along which n does not choose: none at a corner, one on an edge, two on a
-face. With B moving by (ω, v) at its point against A, at the distance d, and flat directions taken up by t,
+sought, da = W dn, and by flat directions f, along which n leaves the point open: none at a corner, one on an edge, two
+on a face. With B moving by (ω, v) at its point against A, at the distance d, and flat directions taken up by t,
 
     (W_A + W_B + d) dn + f_A t_A − f_B t_B = v + W_B (ω × n),   f_A · dn = 0,   f_B · (dn − ω × n) = 0
 
@@ -25,7 +25,7 @@ from .solids import FACE_ALIGNED
 
 ON_FACE = 1e-12  # 1 less the cosine of the angle between a normal and that of a face up to which they are the same
 ON_FACE_EPS = 8  # machine epsilons; the same where that is more
-INSIDE = 1 - 1e-6  # of a size: a point that is nearer to the middle is not at its end
+INSIDE = 1 - 1e-6  # share of a size; a point nearer to the middle is not at the end
 COLUMNS = 12  # how B turns and moves against A, about the point; then the sizes of A and of B
 Pair = tuple[Scalar, Scalar]
 
@@ -134,7 +134,7 @@ def local(kind: str, geom: Geom, out: Vec3, point: Vec3, facing: Any) -> Local:
 
 
 def _where_local(mask: Any, one: Local, two: Local) -> Local:
-    """One or the other; they are of the same shape, so their bends are too."""
+    """Select one of two. Both have the same form, and so have their bends."""
     return where(mask, one._replace(bend=()), two._replace(bend=()))._replace(bend=two.bend)
 
 
@@ -220,7 +220,7 @@ def motions(kinds: tuple[str, str], a: Geom, b: Geom, contact: Contact) -> list[
         edge = part_known * ux + part * uy, part_known * uy - part * ux
         both = _solved2((fx, fy, gx, gy), (wanted(first, fx, fy), wanted(second, gx, gy)))
         n = where(second.there, both, where(first.there, edge, free))
-        # The normal of a face moves with it; along A's the distance is no matter of the normal.
+        # The normal of a face moves with the face. Along A's face the distance does not depend on the normal.
         n = where(known, where(of_a, (jnp.zeros_like(d), jnp.zeros_like(d)), w), n)
         dn = where(known, where(of_a, _zero(d), turn), t1 * n[0] + t2 * n[1])
         after = where(cut, r, rest(n))

@@ -171,10 +171,10 @@ class CornerSearch(NamedTuple):
         return CornerSearch(*map(jax.lax.stop_gradient, found))
 
     def farthest(self, direction: Vec3) -> "Farthest":
-        """The corner farthest along a unit vector; where several are as far, any of them.
+        """The corner farthest along a unit vector; if several are equally far, any of them.
 
-        The corners that may be are listed for each cell of directions. Where very many may be, they are climbed over
-        from one that is near.
+        Each cell of directions has a list of the corners that may be the farthest. If there are too many for a list,
+        the search climbs from a near corner to its neighbours.
         """
         direction = jax.lax.stop_gradient(direction)
 
@@ -200,15 +200,15 @@ class CornerSearch(NamedTuple):
         lowest = jnp.full_like(direction.x, -jnp.inf)
         seen = look(numbers, _Seen(jnp.full_like(direction.x, NOBODY), lowest, lowest))
         _, found = while_loop(lambda s: s[0] < 0, further, (numbers[-1], seen))
-        number = jnp.maximum(whole(found.best), 0)  # There is none along a direction that is no number.
+        number = jnp.maximum(whole(found.best), 0)  # A direction that is NaN has none.
         there = Farthest(number, found.far, found.second >= found.far - TIE * self.radius)
         return once(numbers[1] < 0, lambda there: self._climbed(direction, there.number), there)
 
     def chosen(self, direction: Vec3, found: "Farthest") -> Any:
-        """The number of the farthest corner that MuJoCo's search ends at: where some tie, that decides.
+        """The number of the farthest corner at which MuJoCo's search ends: this decides ties.
 
-        It goes from a start to the neighbour that is farthest, the first in order, until none is farther. Corners are
-        rounded, so it may end short of the farthest that is known: then that one counts.
+        The search starts at a corner and goes to the neighbour that is farthest, the first in order, until none is
+        farther. Corners are rounded, so it may end before the farthest known corner: then that one counts.
         """
         direction = jax.lax.stop_gradient(direction)
         grid = (1 + (c > START_COSINE).astype(jnp.int32) - (c < -START_COSINE).astype(jnp.int32) for c in direction)
@@ -265,7 +265,7 @@ class _Seen(NamedTuple):
 
 
 class _Climb(NamedTuple):
-    """A search for the farthest corner."""
+    """The state of a climb to the farthest corner."""
 
     at: Any  # the corner whose neighbours are looked at, from number k on
     to: Any  # the farthest of those seen, and how far it is

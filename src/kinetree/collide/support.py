@@ -1,8 +1,8 @@
 """The point of a convex shape that is farthest along a direction.
 
 A sphere counts as its centre and a capsule as its segment, each with a radius around it: what is computed for these
-cores is exact, and the radius is added afterwards. So does an ellipsoid: the ball of its least radius of curvature
-rolls within it everywhere (Blaschke 1916), so it is a smaller convex core and that ball.
+cores is exact, and the radius is added afterwards. An ellipsoid is split in the same way: a ball with its least radius
+of curvature can roll everywhere inside it (Blaschke 1916), so the ellipsoid is a smaller convex core and that ball.
 """
 
 from collections.abc import Callable
