@@ -42,7 +42,8 @@ def test_what_is_in_the_file(robot, capsys):
         "j revolute 0 0 -1 2",
         "k continuous, mimic 0 0",
         "the inertia of link 'b'",
-        "not in the model: 1 <visual>",
+        "not in the model: nothing",
+        "only for the viewer: 1 <visual>",
         "1 state on",
         "4096 states on",
     ):

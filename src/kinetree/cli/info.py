@@ -13,6 +13,7 @@ from rich.tree import Tree as Branches
 import kinetree as kt
 from kinetree.cli.source import load_with_report
 from kinetree.io import Report
+from kinetree.io.report import LOOKS
 
 MAX_SHOWN_ROWS = 200  # rows of the tree and the table; longer ones are summarised
 BATCHES = (1, 4096)
@@ -31,8 +32,13 @@ def info(word: str, floating_base: bool, as_json: bool = False) -> None:
     console.print(_joints(model))
     for warning in report.warnings:
         console.print(f"[yellow]warning:[/] {escape(warning)}", highlight=False)
-    ignored = ", ".join(f"{n} {what}" for what, n in report.ignored.items())
-    console.print(f"[bold]not in the model:[/] {ignored or 'nothing'}", highlight=False)
+    lost, shown = (
+        ", ".join(f"{n} {what}" for what, n in report.ignored.items() if (what in LOOKS) is looks)
+        for looks in (False, True)
+    )
+    console.print(f"[bold]not in the model:[/] {lost or 'nothing'}", highlight=False)
+    if shown:
+        console.print(f"[bold]only for the viewer:[/] {shown}", highlight=False)
     for batch in BATCHES:
         console.print(str(kt.explain(model, batch)), highlight=False)
 
