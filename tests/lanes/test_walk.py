@@ -52,7 +52,7 @@ def test_native_and_xla(reverse, scattered, sources, dtype):
     for lanes in (1, 3, 16, 37, 500):
         arrays, n = data(lanes, sources, dtype)
         shape = WalkSize(TURNS, lanes, n if scattered else 0)
-        ours = WALK.bind(*arrays, walk=walk, shape=shape, held=None)
+        ours = WALK.bind(*arrays, walk=walk, shape=shape, resident=None)
         theirs = at_once(*arrays, walk=walk, shape=shape)
         written = np.isin(np.arange(n), arrays[1 + sources]) if scattered else slice(None)
         for k, (a, b) in enumerate(zip(ours, theirs, strict=True)):

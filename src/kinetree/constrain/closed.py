@@ -39,9 +39,9 @@ def natively_closed(model: Model, reference: Any, q: Any, qd: Any, tau: Any, f_e
 
 def _solved(solver: Solver, *given: Any) -> tuple:
     found = solver(*given)
-    return found.qdd, found.held
+    return found.qdd, found.multipliers
 
 
 def _moved(solver: Solver, motions: Any, reached: tuple, *given: Any) -> tuple:
     """The same where accelerations and the forces of loops are known."""
-    return solver.at_solution(*given, motions=motions, solution=reached[0], held=reached[1]).qdd, None
+    return solver.at_solution(*given, motions=motions, solution=reached[0], multipliers=reached[1]).qdd, None

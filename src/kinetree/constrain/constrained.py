@@ -130,12 +130,12 @@ def _reported(solver: Solver, *given: Any) -> Any:
     touch = _touch(found, q)
     loops = found.loops
     held = touch[0][:, :0, :1].repeat(6, -1) if loops is None else loops.reshape(len(q), loops.shape[-1] // 6, 6)
-    return found.qdd, found.force, touch, found.iterations.astype(np.int32), found.converged, held, found.held
+    return found.qdd, found.force, touch, found.iterations.astype(np.int32), found.converged, held, found.multipliers
 
 
 def _moved(solver: Solver, motions: Any, reached: Any, q: Any, qd: Any, tau: Any, f_ext: Any, warm: Any) -> Any:
     """The same where accelerations are known; None for what has no derivative."""
-    found = solver.at_solution(q, qd, tau, f_ext, motions=motions, solution=reached[0], held=reached[-1])
+    found = solver.at_solution(q, qd, tau, f_ext, motions=motions, solution=reached[0], multipliers=reached[-1])
     touch, loops = (*_touch(found, q)[:3], None), found.loops
     held = None if loops is None else loops.reshape(reached[-2].shape)
     return found.qdd, found.force, touch, None, None, held, None
@@ -224,11 +224,11 @@ def solve_constraints(
         held, kept, found = without_slip(coupling, world.iterations, tree, groups, found)
         force = all_forces((tree, held), kept, found)
     else:
-        force = constraint_force(tree, groups, found.w, found.held, inertial=False)
+        force = constraint_force(tree, groups, found.w, found.multipliers, inertial=False)
     qdd = restore(laid, found.x).T - drift
     touch = found_points(problem.found, problem.active, q, problem.crowded)
     loops = jnp.zeros((len(q), 0, 6), q.dtype)
-    if model.loops is not None and problem.loops is not None and found.held is not None:
-        loops = wrenches(model.loops, problem.loops, found.held.T)
+    if model.loops is not None and problem.loops is not None and found.multipliers is not None:
+        loops = wrenches(model.loops, problem.loops, found.multipliers.T)
     converged = found.converged & jnp.logical_not(problem.lost)
     return qdd, restore(laid, force).T, touch, found.iterations, converged, loops

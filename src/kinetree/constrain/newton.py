@@ -67,7 +67,7 @@ class Solution(NamedTuple):
 
     x: Scalar
     w: tuple[Vector, ...]  # residuals of the groups
-    held: Scalar | None  # the forces λ of rigid loops, (m, batch)
+    multipliers: Scalar | None  # the forces λ of rigid loops, (m, batch)
     iterations: Scalar
     converged: Scalar
 
@@ -75,7 +75,7 @@ class Solution(NamedTuple):
 class _State(NamedTuple):
     x: Scalar
     w: tuple[Vector, ...]
-    held: Scalar | None
+    multipliers: Scalar | None
     iterations: Scalar
     done: Scalar
 
@@ -213,7 +213,7 @@ def minimise(coupling: Coupling | None, most: int, tree: FreeTree, groups: list[
         return _State(
             jnp.where(done, s.x, moved),
             jax.tree.map(lambda a, b: jnp.where(done, a, b), s.w, reached),
-            jax.tree.map(lambda a, b: jnp.where(done, a, b), s.held, found.held),
+            jax.tree.map(lambda a, b: jnp.where(done, a, b), s.multipliers, found.multipliers),
             count,
             done | settled | (count >= most),
         )
@@ -221,10 +221,10 @@ def minimise(coupling: Coupling | None, most: int, tree: FreeTree, groups: list[
     counts = jnp.zeros(x.shape[-1], jnp.int32)
     if not groups:
         found, solved = _step(coupling, tree, groups, [], x, jnp.zeros_like(counts, bool))
-        return Solution(found.x, (), found.held, counts, solved)
-    held = None if tree.rigid is None else jnp.zeros_like(tree.rigid.ref)
-    end = while_loop(unfinished, improve, _State(x, w, held, counts, jnp.zeros_like(counts, bool)))
-    return Solution(end.x, end.w, end.held, end.iterations, end.iterations < most)
+        return Solution(found.x, (), found.multipliers, counts, solved)
+    multipliers = None if tree.rigid is None else jnp.zeros_like(tree.rigid.ref)
+    end = while_loop(unfinished, improve, _State(x, w, multipliers, counts, jnp.zeros_like(counts, bool)))
+    return Solution(end.x, end.w, end.multipliers, end.iterations, end.iterations < most)
 
 
 @minimise.defjvp
@@ -234,7 +234,7 @@ def _derivative(coupling: Coupling | None, most: int, primals: Any, tangents: An
     tree, groups = primals[:2]
 
     def slope(tree: FreeTree, groups: list[Group], x: Scalar) -> Scalar:
-        force = constraint_force(tree, groups, at_motion(tree, groups, x), found.held)
+        force = constraint_force(tree, groups, at_motion(tree, groups, x), found.multipliers)
         return times_tree(tree.laid, tree.own, x) - tree.b - force
 
     def opening(tree: FreeTree) -> Scalar | None:
@@ -242,10 +242,10 @@ def _derivative(coupling: Coupling | None, most: int, primals: Any, tangents: An
 
     _, change = jax.jvp(lambda tree, groups: (slope(tree, groups, found.x), opening(tree)), primals[:2], tangents[:2])
     right = jax.tree.map(jnp.negative, change)
-    dx, held = _curvature_inverse(coupling, tree, groups, found, partial(slope, tree, groups))(*right)
+    dx, multipliers = _curvature_inverse(coupling, tree, groups, found, partial(slope, tree, groups))(*right)
     _, dw = jax.jvp(at_motion, (tree, groups, found.x), (*tangents[:2], dx))
     none = map(SymbolicZero.from_primal_value, (found.iterations, found.converged))
-    return found, Solution(dx, dw, held, *none)
+    return found, Solution(dx, dw, multipliers, *none)
 
 
 def _curvature_inverse(

@@ -156,9 +156,9 @@ def without_slip(
         now, x, w, count, good, _ = carry
         s = minimise(coupling, most, held, now, x, w)
         ahead = [_with_force(g, g.response(own).force) for g, own in zip(now, s.w, strict=True)]
-        return (ahead, s.x, s.w, count + s.iterations, good & s.converged, s.held), None
+        return (ahead, s.x, s.w, count + s.iterations, good & s.converged, s.multipliers), None
 
-    start = (kept, found.x, w, counts, jnp.ones_like(found.converged), found.held)
+    start = (kept, found.x, w, counts, jnp.ones_like(found.converged), found.multipliers)
     (kept, x, w, count, good, loops), _ = scan(turn, start, None, length=TURNS)
     total = Solution(x, w, loops, found.iterations + count, found.converged & good)
     return held, kept, total
@@ -167,4 +167,4 @@ def without_slip(
 def all_forces(trees: tuple[FreeTree, FreeTree], kept: list[Group], found: Solution) -> Scalar:
     """Jᵀ force of all constraints, by position: those that stayed are in the second tree's b."""
     stayed = trees[1].b - trees[0].b
-    return stayed + constraint_force(trees[1], kept, found.w, found.held, inertial=False)
+    return stayed + constraint_force(trees[1], kept, found.w, found.multipliers, inertial=False)

@@ -75,14 +75,14 @@ class RigidInverse(NamedTuple):
 
     def first(self, old: Scalar, force: Scalar, bias: Force) -> Answer:
         """The answer to the load and these forces."""
-        held = self.force(self.inner.reply(force, bias, 1.0).x, self.rows.ref)
-        return self.inner.first(old, force + self.rows.put(held), bias)._replace(held=held)
+        multipliers = self.force(self.inner.reply(force, bias, 1.0).x, self.rows.ref)
+        return self.inner.first(old, force + self.rows.put(multipliers), bias)._replace(multipliers=multipliers)
 
     def bordered(self, force: Scalar, gap: Scalar) -> tuple[Scalar, Scalar]:
         """x and λ of A x − Gᵀ λ = force, G x = gap."""
         x = self.inner.reply(force, Force.zero_like(force)).x
-        held = self.force(x, gap)
-        return x + self.moved(held), held
+        multipliers = self.force(x, gap)
+        return x + self.moved(multipliers), multipliers
 
     def reply(self, force: Scalar, bias: Force, share: Scalar | float = 0.0) -> Reply:
         """The answer to these forces and a share of the load; the `ref` of the loops is scaled by the same share."""

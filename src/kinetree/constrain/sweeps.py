@@ -22,7 +22,7 @@ class Answer(NamedTuple):
     dx: Scalar
     change_squared: Scalar  # the shares of Δxᵀ A Δx
     squared: Scalar  # and of xᵀ A x
-    held: Scalar | None = None  # of the whole: the forces λ of rigid loops, (m, batch)
+    multipliers: Scalar | None = None  # of the whole: the forces λ of rigid loops, (m, batch)
 
 
 class Reply(NamedTuple):

@@ -131,11 +131,11 @@ def _native_derivative(name: str, steps: int, primals: Any, tangents: Any) -> An
 
         return jvp_of_moving(scanned, given, moved)
     if stepper.variant.free is None:
-        reached = _told(stepper, state, drive)
+        reached = _with_facts(stepper, state, drive)
     else:
         reached = _native(name, 1, *primals), None
-    after, told = checkpoint_name(reached, STEPPED)
-    found = after.warm_start, told
+    after, facts = checkpoint_name(reached, STEPPED)
+    found = after.warm_start, facts
 
     def smooth(stepper: Stepper, state: State, drive: Drive) -> State:
         return stepper.at_solution(state, drive.ctrl, drive.f_ext, *found)
@@ -144,11 +144,11 @@ def _native_derivative(name: str, steps: int, primals: Any, tangents: Any) -> An
 
 
 @custom_jvp
-def _told(stepper: Stepper, state: State, drive: Drive) -> tuple[State, Any]:
-    return stepper.told(state, drive.ctrl, drive.f_ext)
+def _with_facts(stepper: Stepper, state: State, drive: Drive) -> tuple[State, Any]:
+    return stepper.with_facts(state, drive.ctrl, drive.f_ext)
 
 
-@_told.defjvp
+@_with_facts.defjvp
 def _refused(*_: Any) -> Any:
     raise NotImplementedError("second derivatives of steps with constraints are not known")
 

@@ -26,7 +26,7 @@ class Accelerated(NamedTuple):
 
     qdd: Any  # (batch, nv)
     total: Any = None  # (batch, nv), with constraints: all forces, H times the acceleration in world axes
-    held: Any = None  # forces of the rows of rigid loops, from native code
+    multipliers: Any = None  # forces of the rows of rigid loops, from native code
 
 
 def constraints_of(model: Model) -> Present | None:
@@ -79,24 +79,26 @@ def constrained(
     given = q, qd, tau, f_ext, warm_start
     if not is_traced(solver, given):  # JAX takes milliseconds to look at the arrays of a model.
         return _by_lanes(solver, *given)
-    held = solver.no_forces(q)
+    multipliers = solver.no_forces(q)
 
     def by_xla(*given: Any) -> Accelerated:
-        return _by_xla(found, *given)._replace(held=held)
+        return _by_xla(found, *given)._replace(multipliers=multipliers)
 
     return natively(_by_lanes, by_xla, _moved, solver, *given, model, h)
 
 
 def _by_lanes(solver: Solver, q: Any, qd: Any, tau: Any, f_ext: Any, warm_start: Any, *_: Any) -> Accelerated:
     solved = solver(q, qd, tau, f_ext, warm_start)
-    return Accelerated(solved.qdd, solved.total, solved.held)
+    return Accelerated(solved.qdd, solved.total, solved.multipliers)
 
 
 def _moved(
     solver: Solver, motions: Any, reached: Accelerated, q: Any, qd: Any, tau: Any, f_ext: Any, *_: Any
 ) -> Accelerated:
     """The same where accelerations are known."""
-    solved = solver.at_solution(q, qd, tau, f_ext, motions=motions, solution=reached.qdd, held=reached.held)
+    solved = solver.at_solution(
+        q, qd, tau, f_ext, motions=motions, solution=reached.qdd, multipliers=reached.multipliers
+    )
     return Accelerated(solved.qdd, solved.total)
 
 

@@ -27,7 +27,7 @@ ACTIVATION = Memory(now=0.0, rate=0.0, start=0.0, mean=0.0)  # the last two are 
 MOTOR = Memory(slope=0.0, force=0.0)
 
 
-class Wires(NamedTuple):
+class ActuatorNumbers(NamedTuple):
     """Where some actuators act, in arrays: their numbers, controls, activations."""
 
     number: np.ndarray
@@ -35,21 +35,21 @@ class Wires(NamedTuple):
     activation: np.ndarray  # −1 without one
 
 
-def wires(plan: Any, which: DriveGroup | str) -> Wires:
-    """Wires of the actuators of one loop, or of all on a "row", a "string" or "frames"."""
+def actuator_numbers(plan: Any, which: DriveGroup | str) -> ActuatorNumbers:
+    """ActuatorNumbers of the actuators of one loop, or of all on a "row", a "string" or "frames"."""
     wiring = plan.actuators.wiring
     chosen = np.flatnonzero([which in (d, d.on) for d in drives_of(plan.structure, wiring)])
     control, activation = (np.array(x, np.int64)[chosen] for x in (wiring.controls, wiring.activations))
-    return Wires(chosen, control, activation)
+    return ActuatorNumbers(chosen, control, activation)
 
 
-def rows_of(plan: Any, at: Wires) -> np.ndarray:
+def rows_of(plan: Any, at: ActuatorNumbers) -> np.ndarray:
     """The rows of actuators that act on one row each."""
     joints = np.array([plan.actuators.wiring.targets[k].first for k in at.number], np.int64)
     return np.asarray(plan.structure.v_start)[joints].astype(np.int64)
 
 
-class Fibres(NamedTuple):
+class MuscleConstants(NamedTuple):
     """The additional constants of a muscle."""
 
     pulls: Any  # 1 where its gain is a muscle's
@@ -75,16 +75,16 @@ class Motor(NamedTuple):
     integrator: Any  # 1 for an integrator
     early: Any  # 1 where the force takes the activation of the end of the step
     span: Any  # the time that a step adds at a constant rate
-    fibres: Any = ()  # of a muscle
+    of_muscle: Any = ()
 
 
 MOTORS = Motor(0.0, (0.0,) * 3, (0.0,) * 3, (0.0,) * 2, (0.0,) * 2, (0.0,) * 2, 0.0, 0.0, 0.0, 0.0)
-FIBRES = Fibres(0.0, 0.0, 0.0, (0.0,) * 9, (0.0,) * 9, (0.0,) * 2, 0.0, (0.0,) * 3)
+MUSCLE_CONSTANTS = MuscleConstants(0.0, 0.0, 0.0, (0.0,) * 9, (0.0,) * 9, (0.0,) * 2, 0.0, (0.0,) * 3)
 
 
 def motor_of(drive: DriveGroup) -> Motor:
     """The tree of an actuator's constants."""
-    return MOTORS._replace(fibres=FIBRES) if drive.muscle else MOTORS
+    return MOTORS._replace(of_muscle=MUSCLE_CONSTANTS) if drive.muscle else MOTORS
 
 
 def motors(drive: DriveGroup) -> Any:
@@ -92,7 +92,7 @@ def motors(drive: DriveGroup) -> Any:
 
     def constants(model: Model, plan: Plan, known: Known) -> Motor:
         a = there(model.actuators)
-        at, wiring = wires(plan, drive), a.wiring
+        at, wiring = actuator_numbers(plan, drive), a.wiring
         n = at.number
         kind, early = np.array(wiring.dynamics)[n], np.array(wiring.early, float)[n]
         traced = any(isinstance(x, jax.Array) for x in (a.time_constant, known.h))
@@ -102,14 +102,14 @@ def motors(drive: DriveGroup) -> Any:
 
         ranges = split(a.ctrl_range[at.control]), split(a.force_range[n]), split(a.act_range[n])
         both = (kind == INTEGRATOR).astype(float), early
-        fibres: Any = ()
+        of_muscle: Any = ()
         if drive.muscle:
             m = there(a.muscles)
             flags = np.array(wiring.muscles or np.zeros((len(wiring.targets), 2)), float)[n]
             curves = split(m.gain[n]), split(m.bias[n]), split(m.length_range[n])
             blends = (kind == MUSCLE).astype(float)
-            fibres = Fibres(flags[:, 0], flags[:, 1], blends, *curves, m.acc0[n], split(m.times[n]))
-        return Motor(a.gear[n, 0], split(a.gain[n]), split(a.bias[n]), *ranges, constant, *both, span, fibres)
+            of_muscle = MuscleConstants(flags[:, 0], flags[:, 1], blends, *curves, m.acc0[n], split(m.times[n]))
+        return Motor(a.gear[n, 0], split(a.gain[n]), split(a.bias[n]), *ranges, constant, *both, span, of_muscle)
 
     return constants
 
@@ -150,8 +150,8 @@ def unbounded(known: Motor, length: Any, velocity: Any, ctrl: Any, act: Any, per
     rate = None
     if act is not None:
         rate = jnp.where(known.integrator != 0, u, (u - act) / known.time_constant)
-        if known.fibres:
-            rate = jnp.where(known.fibres.blends != 0, muscle.rate(known.fibres.times, u, act), rate)
+        if known.of_muscle:
+            rate = jnp.where(known.of_muscle.blends != 0, muscle.rate(known.of_muscle.times, u, act), rate)
         u = jnp.where(known.early != 0, next_activation(known, act, rate), act)
     if period is not None:
         winds = period > 0
@@ -164,9 +164,9 @@ def unbounded(known: Motor, length: Any, velocity: Any, ctrl: Any, act: Any, per
 def _laws(known: Motor, length: Any, velocity: Any) -> list[tuple]:
     """Gain and bias, each with its slope by the velocity."""
     found = [(c[0] + c[1] * length + c[2] * velocity, c[2]) for c in (known.gain, known.bias)]
-    if not known.fibres:
+    if not known.of_muscle:
         return found
-    f = known.fibres
+    f = known.of_muscle
     one, two = (muscle.scaled(c, f.lengths, f.acc0, length, velocity) for c in (f.curve, f.passive))
     own = muscle.gain(f.curve, one), (muscle.bias(f.passive, two), jnp.zeros_like(length))
     chosen = zip((f.pulls, f.resists), own, found, strict=True)
@@ -189,7 +189,7 @@ class ActuatorSlots(NamedTuple):
         )
 
     @staticmethod
-    def table(plan: Any, at: Wires) -> tuple:
+    def table(plan: Any, at: ActuatorNumbers) -> tuple:
         """The three columns."""
         return plan.control(at.control), plan.activation(np.maximum(at.activation, 0)), plan.motor(at.number)
 
@@ -208,7 +208,7 @@ def driving(drive: DriveGroup, to: str, implicit: bool) -> Part:
         return (*written(stateful, implicit, slope, rate), known.gear * force)
 
     def turns(plan: Any) -> np.ndarray:
-        at = wires(plan, drive)
+        at = actuator_numbers(plan, drive)
         rows = rows_of(plan, at)
         return table(plan.row(rows), plan.q + plan.structure.q_of_row[rows], *ActuatorSlots.table(plan, at))
 
@@ -260,12 +260,12 @@ def bounded(implicit: bool, carries: bool) -> list[Part]:
     reads = (ROW.at(0, "driven"), MOTOR.at(1 + carries, "slope"), fixed("h"), *weight)
 
     def turns(plan: Any) -> np.ndarray:
-        at = wires(plan, "row")
+        at = actuator_numbers(plan, "row")
         return table(*columns(plan, rows_of(plan, at)), plan.motor(at.number))
 
     def gears(model: Model, plan: Plan, known: Known) -> tuple:
         a = there(model.actuators)
-        at = wires(plan, "row")
+        at = actuator_numbers(plan, "row")
         return a.gear[at.number, 0], ranges(model, rows_of(plan, at))
 
     return [sums, part(turns, braked, reads, added(ROW.at(0, "load")), ((0.0, (0.0, 0.0)), gears))]
@@ -275,7 +275,7 @@ def advance_activations(drive: DriveGroup, field: str, rate: str) -> Part:
     """Activations at the end of a step, from a field and a rate."""
 
     def turns(plan: Any) -> np.ndarray:
-        return table(plan.activation(wires(plan, drive).activation))
+        return table(plan.activation(actuator_numbers(plan, drive).activation))
 
     known = motor_of(drive), motors(drive)
     return part(turns, lambda *x: (next_activation(*x),), ACTIVATION.of(0, field, rate), ACTIVATION.of(0, "now"), known)

@@ -14,7 +14,7 @@ from kinetree.lanes import Memory, Slots
 from kinetree.model.world import BOTH
 from kinetree.spatial import Force, Vec3
 
-from .actuators import ActuatorSlots, driven, motor_of, motors, wires, written
+from .actuators import ActuatorSlots, actuator_numbers, driven, motor_of, motors, written
 from .drive_plan import DriveGroup
 from .memory import ACTS, POINT, ROW, ZERO3, coupled_memory
 from .parts import Part, added, fill, part, table
@@ -36,7 +36,7 @@ def _ends(both: bool) -> tuple[Slots, ...]:
 def _presses(plan: Any, both: bool) -> np.ndarray:
     """(3, k): points of contact of bodies that stick, their pairs, and the actuators."""
     found = []
-    for k in wires(plan, "body").number.tolist():
+    for k in actuator_numbers(plan, "body").number.tolist():
         body = plan.actuators.wiring.targets[k].first
         for point, number in zip(*(x.tolist() for x in plan.all_points()), strict=True):
             pair, bodies = plan.pairs[number], plan.world.scene.layout.bodies
@@ -109,7 +109,7 @@ def _share_forces(drive: DriveGroup, implicit: bool) -> Part:
         return (force / some, *written(stateful, implicit, slope, rate))
 
     def turns(plan: Any) -> np.ndarray:
-        at = wires(plan, drive)
+        at = actuator_numbers(plan, drive)
         return table(plan.sticky(at.number), *ActuatorSlots.table(plan, at))
 
     ports = ActuatorSlots.of(1, stateful, implicit)
@@ -120,7 +120,7 @@ def _share_forces(drive: DriveGroup, implicit: bool) -> Part:
 def adhesion_parts(drives: list[DriveGroup], touches: tuple[bool, ...], implicit: bool) -> list[Part]:
     """All parts, after contacts were found; `touches`: with the static world (False), and between moving bodies."""
     return [
-        fill(lambda plan: table(plan.sticky(wires(plan, "body").number)), *STICKY.of(0, "count", "closing")),
+        fill(lambda plan: table(plan.sticky(actuator_numbers(plan, "body").number)), *STICKY.of(0, "count", "closing")),
         *map(count_near_points, touches),
         *(_share_forces(drive, implicit) for drive in drives),
         *map(press_bodies, touches),

@@ -18,7 +18,7 @@ from kinetree.spatial import Force, Motion
 from ..cones import dot, times
 from ..conjugate import RESIDUAL_EPS
 from . import roots
-from .coupled import HELD1, HELD2, POINT, REPLY1, REPLY2, apart, both_forces
+from .coupled import BODY1, BODY2, POINT, REPLY1, REPLY2, apart, both_forces
 from .delassus import correct_solution
 from .kinds import Kind
 from .kinematics import without_roots
@@ -31,9 +31,9 @@ from .memory import (
     Conjugate,
     Norms,
     PivotSlots,
+    articulated_bias,
     coupled_memory,
     fixed,
-    held_bias,
     summed,
     total,
     totals,
@@ -58,7 +58,7 @@ def beginning(kind: Kind, dim: int) -> Part:
         one, two = both_forces(kept[0], kept[3], r.force)
         return (r.force, r.force, -one, -two)
 
-    made = (_field(dim, "force"), _field(dim, "first"), *added(held_bias(HELD1), held_bias(HELD2)))
+    made = (_field(dim, "force"), _field(dim, "first"), *added(articulated_bias(BODY1), articulated_bias(BODY2)))
     return kind.part(step, (*kind.own, *kind.now), made, rare=True)
 
 
@@ -87,7 +87,9 @@ def load_tree(kind: Kind, dim: int, last: bool) -> Part:
         return (-one, -two)
 
     reads = tuple(_field(dim, f) for f in ("point", "other", *(("first", "force") if last else ("rest",))))
-    return kind.part(step, reads, added(REPLY.at(REPLY1, "sag"), REPLY.at(REPLY2, "sag")), plain=True, rare=True)
+    return kind.part(
+        step, reads, added(REPLY.at(REPLY1, "applied"), REPLY.at(REPLY2, "applied")), plain=True, rare=True
+    )
 
 
 def measure_residual(kind: Kind, dim: int) -> Part:
@@ -133,7 +135,7 @@ def update_forces(kind: Kind, dim: int) -> Part:
 
 
 def solve_tree(links: bool, rigid: bool, last: bool) -> list[Part]:
-    """How the tree answers the forces in `sag`: the accelerations of A⁻¹ of them.
+    """How the tree answers the forces in `applied`: the accelerations of A⁻¹ of them.
 
     Only bodies that touch others get forces, and only their accelerations are asked for. So other rows are left out,
     but not where there are links. The `last` time x and the accelerations of all rows are computed again, with all
@@ -141,9 +143,9 @@ def solve_tree(links: bool, rigid: bool, last: bool) -> list[Part]:
     some links are loops.
     """
 
-    def inward(sag, S, pivot):
-        u = -S.dot(sag)
-        return (u, Force(ZERO3, ZERO3), freed_bias(pivot.U, pivot.d_inverse, u, sag))
+    def inward(applied, S, pivot):
+        u = -S.dot(applied)
+        return (u, Force(ZERO3, ZERO3), freed_bias(pivot.U, pivot.d_inverse, u, applied))
 
     def outward(above, u, S, pivot):
         return (above + S * joint_answer(pivot.U, pivot.d_inverse, u, above),)
@@ -164,8 +166,8 @@ def solve_tree(links: bool, rigid: bool, last: bool) -> list[Part]:
         return table(plan.row(rows), plan.reply(rows), plan.up(rows), plan.total(rows))
 
     joint, options = (ROW.at(0, "S"), ROW.at(0, "pivot")), {"scratch": True, "follows": "" if links else SWEPT}
-    made = (*REPLY.of(1, "u", "sag"), *added(REPLY.at(2, "sag")))
-    inwards = [part(back, inward, (REPLY.at(1, "sag"), *joint), made, backward=not links, **options)]
+    made = (*REPLY.of(1, "u", "applied"), *added(REPLY.at(2, "applied")))
+    inwards = [part(back, inward, (REPLY.at(1, "applied"), *joint), made, backward=not links, **options)]
 
     asks = "wanted" if rigid else ""
     inwards += correct_solution(True, asks, _state("closing")) if links else []
@@ -194,7 +196,7 @@ def unforced(kinds: list[Kind], links: bool) -> list[Part]:
 
     Without links, list the rows that move bodies which touch others.
     """
-    fields = ("sag", "u", "a", "on")
+    fields = ("applied", "u", "a", "on")
     none = fill(lambda plan: table(plan.reply(np.arange(-plan.n_trees, plan.n))), *REPLY.of(0, *fields), scratch=True)
     if links:
         return [none]

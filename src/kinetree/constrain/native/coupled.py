@@ -15,15 +15,17 @@ from .memory import ACTS, ROW, Point, coupled_memory, fixed
 from .parts import Part, part, table
 from .plan import Plan
 
-ROW1, POINT, ROW2, HELD1, HELD2, REPLY1, REPLY2, ACT, COLUMNS = range(9)  # columns, and their number
+ROW1, POINT, ROW2, BODY1, BODY2, REPLY1, REPLY2, ACT, COLUMNS = range(9)  # columns, and their number
 
 
 def _turns(dim: int) -> Any:
     def turns(plan: Plan) -> np.ndarray:
         numbers, pairs = plan.points_of(dim, True)
         first, second = (plan.rows_of_pair(pairs, k) for k in (0, 1))
-        rows, held, replies = ([f(r) for r in (first, second)] for f in (plan.row, lambda r: plan.held[r], plan.reply))
-        return table(rows[0], plan.point(numbers), rows[1], *held, *replies, plan.acts(numbers))
+        rows, bodies, replies = (
+            [f(r) for r in (first, second)] for f in (plan.row, lambda r: plan.articulated[r], plan.reply)
+        )
+        return table(rows[0], plan.point(numbers), rows[1], *bodies, *replies, plan.acts(numbers))
 
     return turns
 

@@ -88,7 +88,7 @@ def clear_paths() -> list[Part]:
     when = GROUP.at(1, "acts")
     return [
         part(_every, act, (GROUP.at(0, "stiff"),), (GROUP.at(0, "acts"),)),
-        fill(lambda plan: plan.links.carriers(), CARRIER.at(0, "sags"), when=when),
+        fill(lambda plan: plan.links.carriers(), CARRIER.at(0, "applied"), when=when),
         fill(_entries, ENTRY.at(0, "v"), when=when, columns=4),
     ]
 
@@ -96,13 +96,13 @@ def clear_paths() -> list[Part]:
 def sweep_links() -> Part:
     """Find V by sweeping the unit forces of links inward."""
 
-    def step(merges, sags, onto, pushes, S, pivot):
-        v = tuple(joint_drive(S, push, sag) for push, sag in zip(pushes, sags, strict=True))
-        left = tuple(freed_bias(pivot.U, pivot.d_inverse, u, sag) for u, sag in zip(v, sags, strict=True))
+    def step(merges, forces, onto, pushes, S, pivot):
+        v = tuple(joint_drive(S, push, force) for push, force in zip(pushes, forces, strict=True))
+        left = tuple(freed_bias(pivot.U, pivot.d_inverse, u, force) for u, force in zip(v, forces, strict=True))
         return (v, jax.tree.map(lambda a, b: b + merges * a, onto, left))
 
-    reads = (CARRIER.at(0, "sags"), CARRIER.at(1, "sags"), ENTRY.at(2, "v"), ROW.at(3, "S"), ROW.at(3, "pivot"))
-    made = (ENTRY.at(2, "v"), CARRIER.at(1, "sags"))
+    reads = (CARRIER.at(0, "applied"), CARRIER.at(1, "applied"), ENTRY.at(2, "v"), ROW.at(3, "S"), ROW.at(3, "pivot"))
+    made = (ENTRY.at(2, "v"), CARRIER.at(1, "applied"))
     merges = 0.0, lambda model, plan, known: plan.links.sweeps(plan.row)[1]
     return part(lambda plan: plan.links.sweeps(plan.row)[0], step, reads, made, merges, when=GROUP.at(4, "acts"))
 

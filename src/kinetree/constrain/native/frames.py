@@ -25,12 +25,12 @@ from .frame_plan import Moves, frame_memory
 from .kinds import Kind
 from .kinematics import point_rates
 from .links import CARRIER, GROUP, WIDTH
-from .memory import HELD_BLOCK, NOTHING, NUMBER, PLACEMENT, ROW, Held, fixed, held_bias
+from .memory import ARTICULATED_BLOCK, NOTHING, NUMBER, PLACEMENT, ROW, ArticulatedBody, articulated_bias, fixed
 from .parts import Known, Part, part, table
 from .plan import Plan
 from .tables import split
 
-ROW1, ROW2, HELD1, HELD2, FRAME, FIRST_LINK, COLUMNS = range(7)
+ROW1, ROW2, BODY1, BODY2, FRAME, FIRST_LINK, COLUMNS = range(7)
 
 
 def _turns(size: int, moves: Moves) -> Any:
@@ -41,7 +41,7 @@ def _turns(size: int, moves: Moves) -> Any:
         own = frames.rows[:, members]
         rows = [np.where(r >= 0, plan.row(r), plan.base(0)) for r in own]
         first, link = frames.first(size, moves)
-        return table(*rows, *(plan.held[np.maximum(r, 0)] for r in own), first, plan.links.stiffness(link))
+        return table(*rows, *(plan.articulated[np.maximum(r, 0)] for r in own), first, plan.links.stiffness(link))
 
     return turns
 
@@ -178,10 +178,10 @@ def held_frames(size: int, moves: Moves) -> Kind:
             return *biases, *stiff
         turn = None if size < WELD else kept[3]
         own = Transform(Rotation.identity_like(stiff[0]), kept[2][int(moves[1])])
-        return (Held(own.articulated_to_parent(held_inertia(stiff, turn)), biases[0]),)
+        return (ArticulatedBody(own.articulated_to_parent(held_inertia(stiff, turn)), biases[0]),)
 
     links = _stiffness(size)
-    own, rows = HELD2 if moves[1] else HELD1, tuple(c for c, x in zip((ROW1, ROW2), moves, strict=True) if x)
+    own, rows = BODY2 if moves[1] else BODY1, tuple(c for c, x in zip((ROW1, ROW2), moves, strict=True) if x)
     return Kind(
         constants=NOTHING,
         numbers=lambda model, plan, known: (),
@@ -192,7 +192,9 @@ def held_frames(size: int, moves: Moves) -> Kind:
         when=memory.at(FRAME, "D")._replace(tree=NUMBER),
         residual=residual,
         response=response,
-        adds=(held_bias(HELD1), held_bias(HELD2), *links) if linked else (HELD_BLOCK.at(own, "held"),),
+        adds=(articulated_bias(BODY1), articulated_bias(BODY2), *links)
+        if linked
+        else (ARTICULATED_BLOCK.at(own, "body"),),
         load=load,
         pulls=tuple(ROW.at(c, "force") for c in rows),
         pull=lambda known, kept, f: _wrenches(size, moves, kept, f),
@@ -235,5 +237,5 @@ def spread_frame_forces(size: int) -> Part:
         ]
         return np.concatenate([_turns(size, moves)(plan), table(*np.array(carriers, np.int64).T)], 1)
 
-    links, writes = _stiffness(size), tuple(CARRIER.at(COLUMNS + k, "sags") for k in range(2 * groups))
+    links, writes = _stiffness(size), tuple(CARRIER.at(COLUMNS + k, "applied") for k in range(2 * groups))
     return part(turns, step, (*own, *links), writes, when=links[0])

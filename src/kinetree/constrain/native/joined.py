@@ -23,7 +23,7 @@ from kinetree.spatial import ArticulatedInertia, Mat3, Motion, Vec3
 
 from ..jacobians import six_by_six
 from .contacts import frame
-from .coupled import COLUMNS, HELD1, HELD2, both_forces, seen_from
+from .coupled import BODY1, BODY2, COLUMNS, both_forces, seen_from
 from .joined_factors import dot, factored, joined_of, lower, lower_slots, substituted
 from .joined_plan import (
     BLOCKS,
@@ -41,7 +41,7 @@ from .joined_plan import (
     WORKS,
 )
 from .kinds import Kind
-from .memory import HELD_BLOCK, NUMBER, ROW, Norms, fixed, held_bias, total
+from .memory import ARTICULATED_BLOCK, NUMBER, ROW, Norms, articulated_bias, fixed, total
 from .parts import Part, added, copy, fill, part, table
 from .plan import Plan
 from .roots import axes_of, of_body, root_load
@@ -129,7 +129,10 @@ def add_points(kind: Kind, finishes: bool) -> Part:
         return (there - at, stiff, -one, -two)
 
     seen = (*kind.own, *kind.now, *((fixed("finishing"),) if finishes else ()))
-    made = (JOIN.at(JOIN_AT, "away"), *added(JOIN.at(JOIN_AT, "stiff"), held_bias(HELD1), held_bias(HELD2)))
+    made = (
+        JOIN.at(JOIN_AT, "away"),
+        *added(JOIN.at(JOIN_AT, "stiff"), articulated_bias(BODY1), articulated_bias(BODY2)),
+    )
     example = jax.tree.unflatten(kind.constants, [0.0] * kind.constants.num_leaves), 0.0
     known = example, lambda model, plan, known: (kind.numbers(model, plan, known), _of_points(kind, plan)[1])
     return part(
@@ -155,24 +158,24 @@ def load_joins(kinds: list[Kind], finishes: bool) -> list[Part]:
 def tree_entries() -> list[Part]:
     """H, and the forces, of rows that are not of roots."""
 
-    def along(carry, held, S, *others):
-        F = held.inertia @ S
+    def along(carry, body, S, *others):
+        F = body.inertia @ S
         return tuple(c * other.dot(F) for c, other in zip(carry, others, strict=True))
 
-    def own(S, push, resistance, held):
-        f = push - S.dot(held.bias)
+    def own(S, push, resistance, body):
+        f = push - S.dot(body.bias)
         return (f, f, resistance)
 
-    held = HELD_BLOCK.at(0, "held")
+    body = ARTICULATED_BLOCK.at(0, "body")
     blank = (CELL.at(0, "k"), SOLUTION.at(1, "t"))
     unit = tuple(float(r == c) for r in range(WIDTH) for c in range(WIDTH))
     carry = SIX, lambda model, plan, known: tuple(joined_of(plan).entries(plan.row)[1].T)
-    seen = (held, *(SCREW.at(1 + k, "S") for k in range(WIDTH + 1)))
+    seen = (body, *(SCREW.at(1 + k, "S") for k in range(WIDTH + 1)))
     made = tuple(_number(WIDTH + 2, WIDTH * r) for r in range(WIDTH))
     numbers = tuple(_number(3, SOLUTION.at(0, f).offset) for f in ("f", "t"))
-    reads = (*(ROW.at(0, f) for f in ("S", "push", "resistance")), HELD_BLOCK.at(1, "held"))
+    reads = (*(ROW.at(0, f) for f in ("S", "push", "resistance")), ARTICULATED_BLOCK.at(1, "body"))
     return [
-        copy(lambda plan: joined_of(plan).composed(), (HELD_BLOCK.at(1, "held"),), added(held), scratch=True),
+        copy(lambda plan: joined_of(plan).composed(), (ARTICULATED_BLOCK.at(1, "body"),), added(body), scratch=True),
         fill(lambda plan: joined_of(plan).plain(), *blank, values=(unit, SIX), scratch=True),
         fill(lambda plan: joined_of(plan).below(), *blank[:1], scratch=True, follows=BLOCKS, columns=4),
         part(lambda plan: joined_of(plan).entries(plan.row)[0], along, seen, made, carry, scratch=True),
@@ -195,7 +198,7 @@ def root_entries() -> Part:
         f = (*force.angular, *force.linear)
         return (*lower(_square(whole)), f, f)
 
-    reads = (HELD_BLOCK.at(1, "held"), *axes_of("resistance", "push"))
+    reads = (ARTICULATED_BLOCK.at(1, "body"), *axes_of("resistance", "push"))
     writes = (*lower_slots(2), SOLUTION.at(3, "f"), SOLUTION.at(3, "t"))
     return part(_roots, step, reads, writes, columns=5, scratch=True)
 
@@ -256,27 +259,32 @@ def outward() -> list[Part]:
     """
 
     def roots(*reads):
-        a, f, held = Motion(Vec3(*reads[0][:3]), Vec3(*reads[0][3:])), reads[1], reads[2]
+        a, f, body = Motion(Vec3(*reads[0][:3]), Vec3(*reads[0][3:])), reads[1], reads[2]
         axes, numbers = Mat3(*reads[3], *reads[4], *reads[5]), reads[6:]
         resistance, x = numbers[:WIDTH], numbers[WIDTH:]
         new = (*(axes @ a.angular), *(axes @ a.linear))
         by = tuple(n - o for n, o in zip(new, x, strict=True))
         change = Motion(axes.t_mul(Vec3(*by[:3])), axes.t_mul(Vec3(*by[3:])))
-        size = change.dot(held.inertia @ change) + dot([r * b for r, b in zip(resistance, by, strict=True)], by)
+        size = change.dot(body.inertia @ change) + dot([r * b for r, b in zip(resistance, by, strict=True)], by)
         return (*new, a, change, Norms(size, dot(reads[0], f)))
 
-    def step(above, before, S, x, resistance, held, new, f):
+    def step(above, before, S, x, resistance, body, new, f):
         by = new - x
         own = S * by
         change = before + own
-        size = own.dot(held.inertia @ (change + before)) + resistance * by * by
+        size = own.dot(body.inertia @ (change + before)) + resistance * by * by
         return (new, above + S * new, change, Norms(size, new * f))
 
     norms = added(total(4, "norms"))
-    of_root = (*SOLUTION.of(3, "t", "f"), HELD_BLOCK.at(1, "held"), *axes_of("resistance", "x"))
+    of_root = (*SOLUTION.of(3, "t", "f"), ARTICULATED_BLOCK.at(1, "body"), *axes_of("resistance", "x"))
     moved = (*axes_of("x_new")[3:], *of_body("a_new", "change"), *norms)
     numbers = tuple(_number(3, SOLUTION.at(0, f).offset) for f in ("t", "f"))
-    seen = (*ROW.of(0, "a_new", "change"), *ROW.of(1, "S", "x", "resistance"), HELD_BLOCK.at(2, "held"), *numbers)
+    seen = (
+        *ROW.of(0, "a_new", "change"),
+        *ROW.of(1, "S", "x", "resistance"),
+        ARTICULATED_BLOCK.at(2, "body"),
+        *numbers,
+    )
     made = (*ROW.of(1, "x_new", "a_new", "change"), *norms)
     return [
         part(_roots, roots, of_root, moved, scratch=True),

@@ -12,7 +12,7 @@ import numpy as np
 from kinetree.lanes import Memory
 
 from .links import carrying, fill_in
-from .memory import HELD, MOTION, ROW, ZERO3
+from .memory import ARTICULATED, MOTION, ROW, ZERO3
 from .tables import SlotBlocks, table
 
 WIDTH = 6  # rows of a group
@@ -41,7 +41,7 @@ def _cold(**fields: Any) -> Memory:
 
 SIX = (0.0,) * WIDTH
 # The stiffness between two bodies that touch, about the reference point of the first one's tree.
-JOIN = _cold(stiff=HELD.inertia, away=ZERO3)
+JOIN = _cold(stiff=ARTICULATED.inertia, away=ZERO3)
 # Of a group: forces, solution, and the LDLᵀ factors of its block on the diagonal.
 SOLUTION = _cold(f=SIX, t=SIX, low=(0.0,) * 15, inverse=SIX)
 CELL = _cold(k=SIX * WIDTH)  # A block of the matrix, row by row.
@@ -68,12 +68,12 @@ class Joined:
         self,
         parent: np.ndarray,
         tree: np.ndarray,
-        held: tuple[np.ndarray, np.ndarray],
+        articulated: tuple[np.ndarray, np.ndarray],
         couples: list[tuple[int, int]],
         roots: np.ndarray,
     ):
-        """`couples`: rows of bodies that may touch; `tree`: the tree of each row; `held`: two fields of `Plan`."""
-        self.parent, (self.held, self.merges) = parent, held
+        """`couples`: rows of bodies that may touch; `tree`: the tree of each row; `articulated`: of `Plan`."""
+        self.parent, (self.articulated, self.merges) = parent, articulated
         self._group(tree, roots)
         late = {i: (self.place[i][0], i) for i in range(len(parent))}
         self.couples = sorted({(a, b) if late[a] > late[b] else (b, a) for a, b in couples})
@@ -202,7 +202,9 @@ class Joined:
     def composed(self) -> np.ndarray:
         """What a parent holds, and what its row holds, for all rows that add their load to their parents."""
         rows = [i for i in range(len(self.parent) - 1, -1, -1) if self.parent[i] >= 0 and self.merges[i] > 0]
-        return table(self.held[self.parent[rows]], self.held[rows]) if rows else np.zeros((0, 2), np.int32)
+        return (
+            table(self.articulated[self.parent[rows]], self.articulated[rows]) if rows else np.zeros((0, 2), np.int32)
+        )
 
     def plain(self) -> np.ndarray:
         """Groups that are not roots: the block on the diagonal, and the solution."""
@@ -212,8 +214,8 @@ class Joined:
     def rooted(self, row: Any, total: Any) -> np.ndarray:
         """Roots: first row, what its body holds, block on the diagonal, solution, and the part of the sums."""
         first, groups = np.array(list(self.roots.values()), np.int64), list(self.roots)
-        held = self.held[first + WIDTH - 1]
-        return table(row(first), held, [self._cell[k, k] for k in groups], self.solution(groups), total(first))
+        articulated = self.articulated[first + WIDTH - 1]
+        return table(row(first), articulated, [self._cell[k, k] for k in groups], self.solution(groups), total(first))
 
     def entries(self, row: Any) -> tuple[np.ndarray, np.ndarray]:
         """Entries of rows with groups on their paths: load, screw, the group's six screws, and a column of the block.
@@ -227,7 +229,7 @@ class Joined:
             for j in self._groups_of(path):
                 there = [r in path for r in self.groups[j]]
                 screw = row(i) + ROW.at(0, "S").offset
-                found.append((self.held[i], screw, *self._screws(j, row), self._cell[j, k] + c))
+                found.append((self.articulated[i], screw, *self._screws(j, row), self._cell[j, k] + c))
                 carry.append(there + [False] * (WIDTH - len(there)))
         return np.array(found, np.int32).reshape(-1, WIDTH + 3), np.array(carry, float).reshape(-1, WIDTH)
 
@@ -235,7 +237,7 @@ class Joined:
         """Rows outside roots: the row, what it holds, its slot on the diagonal, and its number in the solution."""
         places = [self.place[i] for i in self.others]
         slots = [self._cell[k, k] + c * (WIDTH + 1) for k, c in places]
-        return table(row(np.array(self.others, np.int64)), self.held[self.others], slots, self._own(self.others))
+        return table(row(np.array(self.others, np.int64)), self.articulated[self.others], slots, self._own(self.others))
 
     def between_roots(self) -> np.ndarray:
         """Pairs that hang from roots: join, flag, the two roots' blocks on the diagonal, and the block between them."""
@@ -288,4 +290,4 @@ class Joined:
     def answers(self, row: Any, up: Any, total: Any) -> np.ndarray:
         """Rows outside roots: the parent, the row, what it holds, its number in the solution, a part of the sums."""
         rows = np.array(self.others, np.int64)
-        return table(up(rows), row(rows), self.held[rows], self._own(self.others), total(rows))
+        return table(up(rows), row(rows), self.articulated[rows], self._own(self.others), total(rows))

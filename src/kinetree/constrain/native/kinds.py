@@ -22,11 +22,11 @@ from .contacts import along, contact_list, frame, point_table, surface_constants
 from .joints import LIMIT_LIST, limit_table, loss_table
 from .memory import (
     ACTS,
-    HELD_BLOCK,
+    ARTICULATED_BLOCK,
     LIMIT,
     NUMBER,
     ROW,
-    Held,
+    ArticulatedBody,
     Norms,
     Point,
     Slope,
@@ -194,11 +194,11 @@ def contact(dim: int, elliptic: bool) -> Kind:
 
     def load(known: Friction, kept: tuple, curvature: Any, g: tuple) -> tuple:
         inertia = frame(kept[0]).articulated_to_parent(six_by_six(curvature))
-        return (Held(inertia, -pushed(known, kept, g)),)
+        return (ArticulatedBody(inertia, -pushed(known, kept, g)),)
 
     def turns(plan: Plan) -> np.ndarray:
         _, pairs = plan.points_of(dim)
-        return np.concatenate([point_table(dim)(plan), table(plan.held[plan.rows_of_pair(pairs)])], 1)
+        return np.concatenate([point_table(dim)(plan), table(plan.articulated[plan.rows_of_pair(pairs)])], 1)
 
     return Kind(
         constants=jax.tree.structure(Friction((0.0,) * (dim - 1), 0.0, 0.0)),
@@ -210,7 +210,7 @@ def contact(dim: int, elliptic: bool) -> Kind:
         when=ACTS.at(2, "D"),
         residual=residual,
         response=response,
-        adds=(HELD_BLOCK.at(3, "held"),),
+        adds=(ARTICULATED_BLOCK.at(3, "body"),),
         load=load,
         pulls=(ROW.at(0, "force"),),
         pull=lambda known, kept, f: (pushed(known, kept, f),),

@@ -19,7 +19,7 @@ WIDTH = 3  # links in a group: a turn of a loop costs more than its computation
 MAX_LINKS = 360
 THREE = (0.0,) * WIDTH
 GROUP = Memory(stiff=THREE, t=THREE, factors=(0.0,) * 6, acts=0.0, found=THREE)  # `found`: where some are loops
-CARRIER = Memory(sags=(FORCE,) * WIDTH)
+CARRIER = Memory(applied=(FORCE,) * WIDTH)
 ENTRY = Memory(v=THREE)
 BLOCK = Memory(k=(0.0,) * WIDTH * WIDTH)  # of K, row by row
 

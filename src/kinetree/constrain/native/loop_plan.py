@@ -18,7 +18,7 @@ NO_LINK = LinkTouch(())  # pads a group
 # Wanted values of three rows: accelerations, a motion that closes loops, a change of velocities; their forces, in
 # the round before, too; those that close loops at the end of a step; and in derivatives what x lacks of wanted values.
 ROWS3 = dict.fromkeys(("wanted", "motion", "change", "force", "before", "closing", "gap"), THREE)
-HELD3 = Memory(**ROWS3, pushes=((FORCE, FORCE),) * WIDTH)  # unit forces on both bodies, about the points of their trees
+LOOP3 = Memory(**ROWS3, pushes=((FORCE, FORCE),) * WIDTH)  # unit forces on both bodies, about the points of their trees
 FOLLOWING3 = Memory(**ROWS3, slope=THREE)  # of joints that follow others
 
 
@@ -73,8 +73,8 @@ class RigidLoops:
         for kind, members in self.groups.items():
             count = len(members) * blocks_of(kind[0])
             self._first[kind] = at, first_link // WIDTH + len(self._blocks)
-            self._blocks += [at + k * HELD3.size for k in range(count)]
-            at += count * HELD3.size
+            self._blocks += [at + k * LOOP3.size for k in range(count)]
+            at += count * LOOP3.size
         self._following = at, len(self._blocks)
         count = -(-len(self.following) // WIDTH)
         self._blocks += [at + k * FOLLOWING3.size for k in range(count)]
@@ -84,7 +84,7 @@ class RigidLoops:
         """First slots of the loops of a kind, and their first groups of links."""
         at, group = self._first[kind]
         count, blocks = np.arange(len(self.groups[kind])), blocks_of(kind[0])
-        return at + count * blocks * HELD3.size, group + count * blocks
+        return at + count * blocks * LOOP3.size, group + count * blocks
 
     def blocks(self) -> tuple[np.ndarray, np.ndarray]:
         """First slots of all blocks, and their groups of links."""

@@ -22,7 +22,7 @@ from kinetree.spatial import Force, Quaternion, Vec3
 from ..weights import inverse_weights
 from .frames import carried_end, still_end
 from .links import BLOCK, CARRIER, GROUP, THREE, WIDTH
-from .loop_plan import FOLLOWING3, HELD3, LoopKind, blocks_of
+from .loop_plan import FOLLOWING3, LOOP3, LoopKind, blocks_of
 from .memory import NUMBER, PLACEMENT, ROW, fixed
 from .parts import Known, Part, added, copy, fill, part, table
 from .plan import Plan
@@ -31,7 +31,7 @@ from .tables import split
 
 PROXIMAL_POWER = 2 / 3  # of the machine epsilon: M, against a row that moves freely
 PROXIMAL_TURNS = 2  # after the first; with M of 4e-11 (float64), 2e-5 (float32) of a row's own
-HEAD = HELD3  # blocks of all kinds begin alike: with the fields of loop_plan.ROWS3
+HEAD = LOOP3  # blocks of all kinds begin alike: with the fields of loop_plan.ROWS3
 
 
 def both_bodies(plan: Plan, kind: LoopKind, of: Any, static: Any) -> list[np.ndarray]:
@@ -57,8 +57,8 @@ class LoopFrames(NamedTuple):
 
 def blocks_slots(kind: LoopKind, column: int, field: str) -> tuple[Slots, ...]:
     """A field of the blocks of a loop."""
-    own = HELD3.at(column, field)
-    return tuple(own._replace(offset=own.offset + k * HELD3.size) for k in range(blocks_of(kind[0])))
+    own = LOOP3.at(column, field)
+    return tuple(own._replace(offset=own.offset + k * LOOP3.size) for k in range(blocks_of(kind[0])))
 
 
 def find_rows(kind: LoopKind) -> Part:
@@ -205,7 +205,7 @@ def spread_unit_forces(kind: LoopKind) -> Part:
         return tuple(tuple(-row[k] for row in block) for block in reads for k in ends)
 
     count = sum(moves) * blocks
-    writes = tuple(CARRIER.at(1 + k, "sags") for k in range(count))
+    writes = tuple(CARRIER.at(1 + k, "applied") for k in range(count))
 
     def turns(plan: Plan) -> np.ndarray:
         first, group = plan.rigid.first(kind)

@@ -24,14 +24,14 @@ NUMBER = jax.tree.structure(0.0)
 NOTHING = jax.tree.structure(())
 
 
-class Held(NamedTuple):
+class ArticulatedBody(NamedTuple):
     """f = inertia · a + bias, of a row and all that hangs from it."""
 
     inertia: ArticulatedInertia
     bias: Force
 
 
-HELD = Held(ArticulatedInertia(SYM3, Mat3(*9 * (0.0,)), SYM3), FORCE)
+ARTICULATED = ArticulatedBody(ArticulatedInertia(SYM3, Mat3(*9 * (0.0,)), SYM3), FORCE)
 
 
 class PivotSlots(NamedTuple):
@@ -180,13 +180,13 @@ ROW = overlaid(
     },
 )
 BODY = in_banks(Memory(inertia=INERTIA))
-HELD_BLOCK = Memory(held=HELD)
+ARTICULATED_BLOCK = Memory(body=ARTICULATED)
 
 
-def held_bias(column: int) -> Slots:
+def articulated_bias(column: int) -> Slots:
     """The bias of a block that a row holds."""
     count = jax.tree.structure(FORCE).num_leaves
-    return Slots(column, HELD_BLOCK.size - count, jax.tree.structure(FORCE))
+    return Slots(column, ARTICULATED_BLOCK.size - count, jax.tree.structure(FORCE))
 
 
 class Point(NamedTuple):
@@ -202,7 +202,7 @@ LIMIT = Memory(D=0.0, ref=0.0)
 
 
 # Of a row: how the tree answers forces on bodies; `on` is 1 if the row moves a body that touches another.
-REPLY = in_banks(Memory(sag=FORCE, u=0.0, a=MOTION, on=0.0))
+REPLY = in_banks(Memory(applied=FORCE, u=0.0, a=MOTION, on=0.0))
 
 
 ACTS = Memory(D=0.0)  # of a point of contact: its stiffness, 0 where it does not act

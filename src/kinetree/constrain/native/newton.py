@@ -22,11 +22,11 @@ from .conjugate import beginning, conjugate_gradients, step_norms, unforced
 from .kinds import Kind, compare_constraints, load_constraints, move_constraints, probe_constraints
 from .kinematics import without_roots
 from .memory import (
+    ARTICULATED_BLOCK,
     BODY,
-    HELD_BLOCK,
     ROW,
     SIDES,
-    Held,
+    ArticulatedBody,
     PivotSlots,
     Search,
     fixed,
@@ -53,17 +53,19 @@ def unloaded(finishes: bool) -> list[Part]:
         return (armature, b)
 
     def bodies(I):
-        return (Held(I.articulated(), Force.zero_like(I.mass)),)
+        return (ArticulatedBody(I.articulated(), Force.zero_like(I.mass)),)
 
     def massive(plan: Plan) -> np.ndarray:
-        return table(plan.body(plan.massive), plan.held[plan.massive])
+        return table(plan.body(plan.massive), plan.articulated[plan.massive])
 
     reads = (ROW.at(0, "b"), *((ROW.at(0, "load"), fixed("finishing")) if finishes else ()))
     armature = 0.0, lambda model, *_: model.rows.armature
     return [
         part(Plan.every_row, rows, reads, ROW.of(0, "resistance", "push"), armature, scratch=True),
-        part(massive, bodies, (BODY.at(0, "inertia"),), (HELD_BLOCK.at(1, "held"),), scratch=True),
-        fill(lambda plan: table(plan.held[plan.empty_held]), HELD_BLOCK.at(0, "held"), scratch=True),
+        part(massive, bodies, (BODY.at(0, "inertia"),), (ARTICULATED_BLOCK.at(1, "body"),), scratch=True),
+        fill(
+            lambda plan: table(plan.articulated[plan.empty_articulated]), ARTICULATED_BLOCK.at(0, "body"), scratch=True
+        ),
     ]
 
 
@@ -79,12 +81,12 @@ def inward(rooted: bool) -> list[Part]:
         d = joint_inertia(S, U, resistance)
         d_inverse = 1 / d
         u = joint_drive(S, push, whole.bias)
-        left = Held(whole.inertia.without(U, d_inverse), freed_bias(U, d_inverse, u, whole.bias))
+        left = ArticulatedBody(whole.inertia.without(U, d_inverse), freed_bias(U, d_inverse, u, whole.bias))
         passed = jax.tree.map(lambda a, b: b + merges * a, onto, left)
         return (PivotSlots(U, d, d_inverse, u), passed)
 
-    reads = (HELD_BLOCK.at(1, "held"), HELD_BLOCK.at(2, "held"), *ROW.of(0, "S", "resistance", "push"))
-    writes = (ROW.at(0, "pivot"), HELD_BLOCK.at(2, "held"))
+    reads = (ARTICULATED_BLOCK.at(1, "body"), ARTICULATED_BLOCK.at(2, "body"), *ROW.of(0, "S", "resistance", "push"))
+    writes = (ROW.at(0, "pivot"), ARTICULATED_BLOCK.at(2, "body"))
 
     def swept(limbs: bool) -> Part:
         def rows(plan: Plan) -> np.ndarray:
@@ -93,18 +95,18 @@ def inward(rooted: bool) -> list[Part]:
 
         def turns(plan: Plan) -> np.ndarray:
             own = rows(plan)
-            onto = np.where(np.isin(own, plan.limbs), plan.held[own], plan.passes_to[own])
-            return table(plan.row(own), plan.held[own], onto)
+            onto = np.where(np.isin(own, plan.limbs), plan.articulated[own], plan.passes_to[own])
+            return table(plan.row(own), plan.articulated[own], onto)
 
         def merges(model: Model, plan: Plan, known: Known) -> np.ndarray:
             return np.where(np.isin(rows(plan), plan.limbs), 0.0, plan.merges[rows(plan)])
 
         return part(turns, step, reads, writes, (0.0, merges), scratch=True)
 
-    own, trunk = HELD_BLOCK.at(0, "held"), HELD_BLOCK.at(1, "held")
+    own, trunk = ARTICULATED_BLOCK.at(0, "body"), ARTICULATED_BLOCK.at(1, "body")
 
     def limbs(plan: Plan) -> np.ndarray:
-        return table(plan.held[plan.limbs], plan.passes_to[plan.limbs])
+        return table(plan.articulated[plan.limbs], plan.passes_to[plan.limbs])
 
     return [swept(True), copy(limbs, (own,), added(trunk), scratch=True), swept(False)]
 

@@ -23,9 +23,9 @@ from .links import Links
 from .loop_plan import RigidLoops
 from .memory import (
     ACTS,
+    ARTICULATED_BLOCK,
     BODY,
     GLOBAL,
-    HELD_BLOCK,
     LIMIT,
     REPLY,
     ROW,
@@ -146,7 +146,7 @@ class Plan:
         self.base = SlotBlocks(self.q + self.nq, ROW.size, self.n_trees)  # the bases of trees
         self.row = SlotBlocks(self.base.end, ROW.size, self.n)
         self._body = SlotBlocks(self.row.end, BODY.size, len(self.massive))
-        at = self._share_held(self._body.end)
+        at = self._share_articulated(self._body.end)
         self.acts = SlotBlocks(at, ACTS.size, sum(map(self.n_points, self.pairs)))  # the stiffness of points of contact
         limit = LIMIT.size + (kept_forces(1, False) if self.world.noslip else 0)
         self.limit = SlotBlocks(self.acts.end, limit, len(self.limits) + len(self.has.loss))  # then friction losses
@@ -171,7 +171,7 @@ class Plan:
         if not numbers or len(self.links) or prefers_gradients(np.bincount(self.tree_of_row), self.coupled_dims):
             return None
         couples = zip(*(self.rows_of_pair(numbers, k).tolist() for k in (0, 1)), strict=True)
-        joined = Joined(self.parent, self.tree_of_row, (self.held, self.merges), list(couples), self.roots)
+        joined = Joined(self.parent, self.tree_of_row, (self.articulated, self.merges), list(couples), self.roots)
         return joined if joined.served else None
 
     def more_blocks(self, at: int) -> int:
@@ -267,7 +267,7 @@ class Plan:
         """First slots of the bodies that rows carry."""
         return self._body(np.searchsorted(self.massive, np.asarray(row, np.int64)))
 
-    def _share_held(self, at: int) -> int:
+    def _share_articulated(self, at: int) -> int:
         """Place the blocks for what each row holds of the rows beyond it.
 
         A row without a body and with one child uses its child's block: it holds only what the child passes on.
@@ -275,24 +275,24 @@ class Plan:
         children = np.bincount(self.parent[self.parent >= 0], minlength=self.n)
         massive = np.zeros(self.n, bool)
         massive[self.massive] = True
-        self.held = np.zeros(self.n, np.int64)
+        self.articulated = np.zeros(self.n, np.int64)
         self.merges = np.zeros(self.n)
         own = massive | (children != 1)
         for i in range(self.n - 1, -1, -1):
             if own[i]:
-                self.held[i], at = at, at + HELD_BLOCK.size
+                self.articulated[i], at = at, at + ARTICULATED_BLOCK.size
             if self.parent[i] >= 0:
                 if own[self.parent[i]]:
                     self.merges[i] = 1.0
                 else:
-                    self.held[self.parent[i]] = self.held[i]
-        self.empty_held = np.flatnonzero(own & ~massive)
+                    self.articulated[self.parent[i]] = self.articulated[i]
+        self.empty_articulated = np.flatnonzero(own & ~massive)
         return at
 
     @property
     def passes_to(self) -> np.ndarray:
         """First slots of the blocks into which rows put the state for their parents."""
-        return np.where(self.merges > 0, self.held[np.maximum(self.parent, 0)], self.held)
+        return np.where(self.merges > 0, self.articulated[np.maximum(self.parent, 0)], self.articulated)
 
     # -- constraints --------------------------------------------------------------------------------------------------
 

@@ -22,8 +22,7 @@ from .memory import NUMBER, ROW, fixed
 from .newton import newton
 from .parts import Again, Part, added, copy, fill, once, part, table
 from .plan import Plan
-from .recalled import CLOSED_FORMS, read_points
-from .recalled import telling as telling_motions
+from .recalled import CLOSED_FORMS, output_motions, read_points
 
 
 class Goal(Enum):
@@ -52,7 +51,7 @@ class ConstraintVariant(NamedTuple):
         """The outputs, in order."""
         linking = self.features.linking
         if self.goal is Goal.ANSWER:
-            return ("answer", *(("held",) if linking.rigid else ()))
+            return ("answer", *(("multipliers",) if linking.rigid else ()))
         one = {Goal.CONTACTS: "points", Goal.MOTIONS: "motions"}
         if self.goal in one:
             return (one[self.goal],)
@@ -61,7 +60,7 @@ class ConstraintVariant(NamedTuple):
             return found
         points = ("points",) if self.features.touches else ()
         balance = self.goal is Goal.BALANCE
-        rows = ("gap" if balance else "held",) if linking.rigid else ()
+        rows = ("gap" if balance else "multipliers",) if linking.rigid else ()
         loops = ("loops",) if linking.loops else ()
         return (*found, "left" if balance else "counts", *rows, *points, *(("pushes",) if self.forces else ()), *loops)
 
@@ -73,7 +72,7 @@ class ConstraintVariant(NamedTuple):
             return ("q", "qd", "warm", "change", *(("gap",) if rigid else ()))
         asks = self.goal in (Goal.CONTACTS, Goal.MOTIONS)
         optional = {"warm": self.warm, "f_ext": self.external} if not asks else {}
-        optional |= {"motions": self.recalls, "held": rigid and self.goal is Goal.BALANCE}
+        optional |= {"motions": self.recalls, "multipliers": rigid and self.goal is Goal.BALANCE}
         return ("q", *(() if asks else ("qd", "tau")), *(k for k, there in optional.items() if there))
 
 
@@ -202,24 +201,24 @@ def force_parts(features: Features) -> list[Part]:
     return [*springs, *([add_fluid_forces()] if features.fluid else []), kinematics.bias(features.damped), *rooted]
 
 
-def touching_parts(features: Features, report: int | None = None, told: int | None = None) -> list[Part]:
-    """Find contacts; output their points if requested. Points that need a search may be inputs (`told`)."""
+def touching_parts(features: Features, report: int | None = None, recalled: int | None = None) -> list[Part]:
+    """Find contacts; output their points if requested. `recalled`: the input with points that need a search."""
     parts = placed_shapes(features.crowded) if features.coupled or features.crowded else []
     for kinds, moving in features.touches:
-        if told is None or kinds in CLOSED_FORMS:
+        if recalled is None or kinds in CLOSED_FORMS:
             given = kinds, moving, features.single, features.crowded
             parts += [*near_tests(*given), contacts.collide_pairs(*given)]
         else:
-            parts.append(read_points(kinds, moving, features.single, told))
+            parts.append(read_points(kinds, moving, features.single, recalled))
     if report is not None:
         parts += [contacts.report_points(report, False)] if features.dims else []
         parts += [contacts.report_points(report, True)] if features.coupled else []
     return parts
 
 
-def constraint_parts(features: Features, report: int | None = None, told: int | None = None) -> list[Part]:
-    """Find contacts, and the softness of all constraints; `report` and `told` as for `touching_parts`."""
-    return [*touching_parts(features, report, told), *softening_parts(features)]
+def constraint_parts(features: Features, report: int | None = None, recalled: int | None = None) -> list[Part]:
+    """Find contacts, and the softness of all constraints; `report` and `recalled` as for `touching_parts`."""
+    return [*touching_parts(features, report, recalled), *softening_parts(features)]
 
 
 def softening_parts(features: Features) -> list[Part]:
@@ -266,14 +265,14 @@ def output_counts(array: int) -> Part:
 
 def contact_parts(v: ConstraintVariant) -> list[Part]:
     """From q to points of contact, or to their motions."""
-    f, told = v.features, v.inputs.index("motions") if v.recalls else None
+    f, recalled = v.features, v.inputs.index("motions") if v.recalls else None
     placed = [*kinematics.placing(f.quaternions), *kinematics.bases(), *outward(f.quaternions)]
     begin = [coordinates(Q), at_rest(), *placed]
     if v.goal is Goal.CONTACTS:
-        return [*begin, *touching_parts(f, 0, told)]
+        return [*begin, *touching_parts(f, 0, recalled)]
     parts = [*begin, *touching_parts(f)]
     for kinds, moving in f.touches:
-        parts += [] if kinds in CLOSED_FORMS else telling_motions(kinds, moving, f.single, 0)
+        parts += [] if kinds in CLOSED_FORMS else output_motions(kinds, moving, f.single, 0)
     return parts
 
 
@@ -282,7 +281,7 @@ def solution_parts(v: ConstraintVariant) -> list[Part | Again]:
     f, at = v.features, v.inputs.index
     kinds, between, rigid = kinds_of(f), between_of(f), f.linking.rigid
     every = [*kinds, *(k for k, _ in between)]
-    put, told = {name: k for k, name in enumerate(v.outputs)}, at("motions") if v.recalls else None
+    put, recalled = {name: k for k, name in enumerate(v.outputs)}, at("motions") if v.recalls else None
     begin: list[Part | Again] = [
         coordinates(Q),
         copy_input(QD, "qd"),
@@ -301,26 +300,26 @@ def solution_parts(v: ConstraintVariant) -> list[Part | Again]:
             *([loop_changes.take_rows(at("gap"), "wanted")] if rigid else []),
             *change,
             output_rows("x_new", put["answer"]),
-            *([loop_changes.give_rows("force", put["held"], -1.0)] if rigid else []),
+            *([loop_changes.give_rows("force", put["multipliers"], -1.0)] if rigid else []),
         ]
     if v.goal is Goal.FORCES:
         heavy = resist(f.linking, ("x", False, -1.0))
         heavy += [copy(Plan.every_row, (ROW.at(0, "resistance"),), added(ROW.at(0, "push")))] if heavy else []
-        pulled = [*constraint_parts(f, None, told), *pull_all(every, f), *heavy]
+        pulled = [*constraint_parts(f, None, recalled), *pull_all(every, f), *heavy]
         return [*begin, *pulled, output_solution(f.quaternions)]
     forces = [
         *([kinematics.applied(at("f_ext"))] if v.external else []),
         *force_parts(f),
-        *constraint_parts(f, put.get("points"), told),
+        *constraint_parts(f, put.get("points"), recalled),
     ]
     if v.goal is Goal.BALANCE:
-        held: list[Part | Again] = [loop_changes.take_rows(at("held"), "force")] if rigid else []
-        rounds, more = Rounds(kinds, between, held), left_over(put["left"], f.linking)
+        given: list[Part | Again] = [loop_changes.take_rows(at("multipliers"), "force")] if rigid else []
+        rounds, more = Rounds(kinds, between, given), left_over(put["left"], f.linking)
         more += loop_changes.left_open(f.linking, put["gap"]) if rigid else []
     else:
         rounds, more = rounds_of(f, False, True), [output_counts(put["counts"])]
-        more += [loop_changes.give_rows("force", put["held"])] if rigid else []
-    told = [*zip(rounds.kinds, f.dims, strict=False), *rounds.between] if v.forces else []
+        more += [loop_changes.give_rows("force", put["multipliers"])] if rigid else []
+    reported = [*zip(rounds.kinds, f.dims, strict=False), *rounds.between] if v.forces else []
     return [
         *begin,
         *forces,
@@ -329,7 +328,7 @@ def solution_parts(v: ConstraintVariant) -> list[Part | Again]:
         *pull_all(rounds.every, f),
         *more,
         output_solution(f.quaternions),
-        *(report_contact_forces(kind, dim, put["pushes"]) for kind, dim in told),
+        *(report_contact_forces(kind, dim, put["pushes"]) for kind, dim in reported),
     ]
 
 

@@ -96,7 +96,7 @@ class _Turns:
         return repeated
 
 
-def telling(kinds: Kinds, moving: int, single: bool, array: int) -> list[Part]:
+def output_motions(kinds: Kinds, moving: int, single: bool, array: int) -> list[Part]:
     """Output each found point and its motion, after shapes were collided."""
     turns, by_pool = _Turns(kinds, moving, single), kinds not in BY_FORMULA
     between = Between(moving)
@@ -136,20 +136,20 @@ def read_points(kinds: Kinds, moving: int, single: bool, array: int) -> Part:
     turns, between = _Turns(kinds, moving, single), Between(moving)
 
     def step(known, *seen):
-        told, reads = seen[:REPORT], seen[REPORT:]
-        near, position, normal, distance = told[0], Vec3(*told[1:4]), Vec3(*told[4:7]), told[7]
+        given, reads = seen[:REPORT], seen[REPORT:]
+        near, position, normal, distance = given[0], Vec3(*given[1:4]), Vec3(*given[4:7]), given[7]
         a, b = between.shapes(known, reads)
         (turn_a, at_a), (turn_b, at_b) = (_velocity(g, position) for g in (a, b))
         sizes = [s - jax.lax.stop_gradient(s) for g in (a, b) for s in g.size]
         normal, found = normal + turn_a.cross(normal), at_a
         for k, change in enumerate((*(turn_b - turn_a), *(at_b - at_a), *sizes)):
-            own = told[FOUND + 7 * k : FOUND + 7 * k + 7]
+            own = given[FOUND + 7 * k : FOUND + 7 * k + 7]
             found, normal = found + Vec3(*own[:3]) * change, normal + Vec3(*own[3:6]) * change
             distance = distance + own[6] * change
         point = Point(found, normal, frame_of(normal).rows[1])
         made = near, point, jnp.where(near != 0, distance, FAR)
         return (*made, found - between.places(reads)[2]) if moving == BOTH else made
 
-    told = tuple(Lane(array, turns.report, k) for k in range(REPORT))
-    seen = (*told, *place_slots(turns.rows))
+    given = tuple(Lane(array, turns.report, k) for k in range(REPORT))
+    seen = (*given, *place_slots(turns.rows))
     return part(turns.table, step, seen, turns.slots, (MEETING, turns.constants(False)))

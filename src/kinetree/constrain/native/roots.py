@@ -16,7 +16,7 @@ from kinetree.spatial import ArticulatedInertia, Force, Mat3, Motion, Sym3, Vec3
 
 from .kinematics import ROOT_ROWS as ROWS
 from .kinematics import rows_apart
-from .memory import BODY, HELD_BLOCK, REPLY, ROW, ZERO3, Held, Norms, total
+from .memory import ARTICULATED_BLOCK, BODY, REPLY, ROW, ZERO3, ArticulatedBody, Norms, total
 from .parts import Known, Part, added, part, table
 from .plan import Plan
 
@@ -103,24 +103,24 @@ def _turns(plan: Plan) -> np.ndarray:
     return table(plan.row(plan.roots), plan.up(plan.roots))
 
 
-def _resisting(held: Held, axes: Mat3, resistance: tuple) -> ArticulatedInertia:
+def _resisting(body: ArticulatedBody, axes: Mat3, resistance: tuple) -> ArticulatedInertia:
     """The resistance of the body with its joint."""
     turning, sliding = (Sym3(*resistance[k : k + 3], *(0.0,) * 3).turned_back(axes) for k in (0, 3))
-    return ArticulatedInertia(held.inertia.A + turning, held.inertia.B, held.inertia.C + sliding)
+    return ArticulatedInertia(body.inertia.A + turning, body.inertia.B, body.inertia.C + sliding)
 
 
 def root_load(reads: tuple) -> tuple[ArticulatedInertia, Force]:
     """The resistance of the body with its joint, and the force on it: from its block, axes, resistances and pushes."""
-    held, axes, numbers = reads[0], Mat3(*reads[1], *reads[2], *reads[3]), reads[4:]
+    body, axes, numbers = reads[0], Mat3(*reads[1], *reads[2], *reads[3]), reads[4:]
     push = numbers[ROWS : 2 * ROWS]
     force = Force(axes.t_mul(Vec3(*push[:3])), axes.t_mul(Vec3(*push[3:])))
-    return _resisting(held, axes, numbers[:ROWS]), force - held.bias
+    return _resisting(body, axes, numbers[:ROWS]), force - body.bias
 
 
 def solve_roots(norm: Slots | None = None) -> Part:
     """The new x of the joint, where the rest of the tree was swept inward, and how its body moves.
 
-    With `norm`, the slot of the step's norm, again with the forces in `sag` (conjugate.py).
+    With `norm`, the slot of the step's norm, again with the forces in `applied` (conjugate.py).
     """
     again = norm is not None
 
@@ -135,12 +135,12 @@ def solve_roots(norm: Slots | None = None) -> Part:
             return (*new, a, change, Force(ZERO3, ZERO3), size)
         return (*new, a, change, Norms(size, a.dot(force)))
 
-    sag = (_last_reply("sag"),) if again else ()
-    seen = (HELD_BLOCK.at(1, "held"), *axes_of("resistance", "push", "x"), *sag)
+    applied = (_last_reply("applied"),) if again else ()
+    seen = (ARTICULATED_BLOCK.at(1, "body"), *axes_of("resistance", "push", "x"), *applied)
     size = added(total(2, "norms") if norm is None else norm._replace(column=2))
-    made = (*rows_apart(0, "x_new", ROWS), *of_body("a_new", "change"), *sag, *size)
+    made = (*rows_apart(0, "x_new", ROWS), *of_body("a_new", "change"), *applied, *size)
 
-    return part(_replying_turns if again else _held_turns, step, seen, made, scratch=not again)
+    return part(_replying_turns if again else _articulated_turns, step, seen, made, scratch=not again)
 
 
 def _last_reply(name: str) -> Slots:
@@ -149,21 +149,21 @@ def _last_reply(name: str) -> Slots:
     return own._replace(offset=own.offset + (ROWS - 1) * REPLY.size)
 
 
-def _held_turns(plan: Plan) -> np.ndarray:
-    return table(plan.row(plan.roots), plan.held[plan.roots + ROWS - 1], plan.total(plan.roots))
+def _articulated_turns(plan: Plan) -> np.ndarray:
+    return table(plan.row(plan.roots), plan.articulated[plan.roots + ROWS - 1], plan.total(plan.roots))
 
 
 def _replying_turns(plan: Plan) -> np.ndarray:
-    return np.concatenate([_held_turns(plan), table(plan.reply(plan.roots))], 1)
+    return np.concatenate([_articulated_turns(plan), table(plan.reply(plan.roots))], 1)
 
 
 def reply_of_roots() -> Part:
     """How the joint answers forces on the tree (conjugate.py)."""
 
     def step(*reads):
-        axes, sag = Mat3(*reads[1], *reads[2], *reads[3]), reads[-1]
-        return (_resisting(reads[0], axes, reads[4:-1]).solve(-sag), Force(ZERO3, ZERO3))
+        axes, applied = Mat3(*reads[1], *reads[2], *reads[3]), reads[-1]
+        return (_resisting(reads[0], axes, reads[4:-1]).solve(-applied), Force(ZERO3, ZERO3))
 
-    a, sag = map(_last_reply, ("a", "sag"))
-    reads = (HELD_BLOCK.at(1, "held"), *axes_of("resistance"), sag)
-    return part(_replying_turns, step, reads, (a, sag), scratch=True)
+    a, applied = map(_last_reply, ("a", "applied"))
+    reads = (ARTICULATED_BLOCK.at(1, "body"), *axes_of("resistance"), applied)
+    return part(_replying_turns, step, reads, (a, applied), scratch=True)

@@ -17,7 +17,7 @@ from kinetree.model import Model, Placement
 from kinetree.model.attached import in_rows
 from kinetree.spatial import Force, Quaternion, Vec3
 
-from .actuators import MOTORS, ActuatorSlots, Motor, driven, motor_of, motors, wires, written
+from .actuators import MOTORS, ActuatorSlots, Motor, actuator_numbers, driven, motor_of, motors, written
 from .drive_plan import DriveGroup
 from .memory import PLACEMENT, ROW, ZERO3
 from .parts import Known, Part, added, part, table
@@ -84,7 +84,7 @@ def driving(drive: DriveGroup, implicit: bool) -> Part:
         return np.column_stack([rows, np.array(lowest, np.int64)])
 
     def turns(plan: Any) -> np.ndarray:
-        at = wires(plan, drive)
+        at = actuator_numbers(plan, drive)
         rows = rows_of(plan, at.number)
         columns = []
         for own in rows.T[:2]:
@@ -95,7 +95,7 @@ def driving(drive: DriveGroup, implicit: bool) -> Part:
 
     def constants(model: Model, plan: Any, known: Known) -> Frame:
         a = there(model.actuators)
-        numbers = wires(plan, drive).number
+        numbers = actuator_numbers(plan, drive).number
         both = bodies(plan, numbers)
         crank = np.array([plan.actuators.wiring.targets[k].kind == "crank" for k in numbers], bool)
         places = []

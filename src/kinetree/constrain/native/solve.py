@@ -42,7 +42,7 @@ class Solved(NamedTuple):
     answer: Any = None  # of all rows, to a change
     motions: Any = None  # of points of contact that are searched for
     loops: Any = None  # (batch, 6 for each loop): wrenches of rigid loops on their second bodies, in the world
-    held: Any = None  # forces of the rows of rigid loops (loop_changes.py)
+    multipliers: Any = None  # forces of the rows of rigid loops (loop_changes.py)
     gap: Any = None  # what these rows lack
 
     @property
@@ -123,7 +123,7 @@ class Solver:
         *,
         motions: Any,
         solution: Any = None,
-        held: Any = None,
+        multipliers: Any = None,
     ) -> Solved:
         """A function with the derivatives of the answer, for known accelerations and forces of loops.
 
@@ -133,22 +133,22 @@ class Solver:
         native = BoundNative(program_of(balance), self.plan, self.smooth, _widths(balance, self.plan))
         given = {"q": q, "qd": qd, "tau": tau, "f_ext": f_ext, "motions": motions}
 
-        def found(qdd: Any, held: Any, names: tuple[str, ...]) -> Solved:
-            inputs = _inputs(balance, **given, warm=qdd, held=held)
+        def found(qdd: Any, multipliers: Any, names: tuple[str, ...]) -> Solved:
+            inputs = _inputs(balance, **given, warm=qdd, multipliers=multipliers)
             return self._split(native.slopes(*inputs, outputs=tuple(map(balance.outputs.index, names))), names)
 
         if balance.goal is not Goal.BALANCE:
-            return found(solution, held, balance.outputs)
+            return found(solution, multipliers, balance.outputs)
         answer = answering(self.variant.features)
         lacks = tuple(name for name in balance.outputs if name in ("left", "gap"))
         asked = BoundNative(program_of(answer), self.plan, self.answers, _widths(answer, self.plan)).linear
-        left = found(solution, held, lacks)
+        left = found(solution, multipliers, lacks)
         changes = tuple(getattr(left, name) for name in lacks)
         moved, *freed = run_change(asked, asked, _inputs(answer, q=q, qd=qd, warm=solution), changes)
         coupling = self.plan.coupling
         reached = solution - (moved if coupling is None else moved[:, coupling.kept_v])
         rest = tuple(name for name in balance.outputs if name not in ("qdd", *lacks))
-        return found(reached, held + freed[0] if freed else None, rest)._replace(qdd=reached)
+        return found(reached, multipliers + freed[0] if freed else None, rest)._replace(qdd=reached)
 
     def _split(self, whole: tuple, names: tuple[str, ...] | None = None) -> Solved:
         found = dict(zip(names or self.variant.outputs, whole, strict=True))

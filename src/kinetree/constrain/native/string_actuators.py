@@ -12,7 +12,19 @@ from kinetree.lanes import Slots
 from kinetree.model import Model
 from kinetree.spatial import Quaternion, Vec3
 
-from .actuators import MOTOR, ActuatorSlots, Motor, clip, driven, motor_of, motors, unbounded, wires, within, written
+from .actuators import (
+    MOTOR,
+    ActuatorSlots,
+    Motor,
+    actuator_numbers,
+    clip,
+    driven,
+    motor_of,
+    motors,
+    unbounded,
+    within,
+    written,
+)
 from .drive_plan import DriveGroup
 from .kinematics import at_q
 from .memory import ZERO3, fixed
@@ -113,11 +125,11 @@ def driving(drive: DriveGroup, implicit: bool, shared: bool) -> Part:
     made = (*writes, *added(STRING.at(0, "drawn" if shared else "push")))
 
     def turns(plan: Any) -> np.ndarray:
-        at = wires(plan, drive)
+        at = actuator_numbers(plan, drive)
         return table(plan.strings.string(_strings(plan, at.number)), *ActuatorSlots.table(plan, at))
 
     def constants(model: Model, plan: Any, known: Known) -> tuple[Motor, Any]:
-        numbers = wires(plan, drive).number
+        numbers = actuator_numbers(plan, drive).number
         own = motors(drive)(model, plan, known)
         on_ball = np.array([len(plan.strings.rows[s]) == 3 for s in _strings(plan, numbers)], bool)
         on_ball &= np.array([plan.actuators.wiring.targets[k].kind == "joint" for k in numbers], bool)

@@ -68,10 +68,10 @@ def _target(walk: Walk, dtype: str) -> str | None:
     return cpu_target(walk.name, walk, dtype, partial(cpu_text, walk))
 
 
-def take_native_walk(walk: Walk, shape: WalkSize, arrays: Any, held: Resident | None = None) -> list | None:
+def take_native_walk(walk: Walk, shape: WalkSize, arrays: Any, resident: Resident | None = None) -> list | None:
     """Results on traced arrays, or None if there is no native body."""
     dtype = np.dtype(arrays[0].dtype)
     name = _target(walk, dtype.name)
     block = vector_width(dtype)
     grain = max(1, -(-shape.lanes // tuning.WALK_TASKS // block)) * block
-    return None if name is None else ffi_call(name, walk, shape, arrays, held, grain)
+    return None if name is None else ffi_call(name, walk, shape, arrays, resident, grain)

@@ -21,7 +21,7 @@ class ValueWriter(CudaWriter):
     """Reads and writes slots. `stored` are the writes that are later read from memory; None while that is unknown."""
 
     home = ""  # address of the slots, in local memory
-    attic = ""  # the address of slot 0 in the device's memory, if some slots lie there
+    cold_slots = ""  # the address of slot 0 in the device's memory, if some slots lie there
 
     def __init__(self, sequenced: Sequenced, jaxprs: list[Any], dtype: Any, stored: set[int] | None):
         super().__init__(sequenced.program, jaxprs, dtype)
@@ -66,8 +66,8 @@ class ValueWriter(CudaWriter):
 
     def whole(self, cold: bool) -> str:
         """The base address of slots, or of cold slots."""
-        far = self.sequenced.has_attic and (cold or self.sequenced.near == 0)
-        return f"{GLOBAL} {self.attic}" if far else f"ptr {self.home}"
+        far = self.sequenced.has_cold_slots and (cold or self.sequenced.near == 0)
+        return f"{GLOBAL} {self.cold_slots}" if far else f"ptr {self.home}"
 
     def cell(self, base: str, number: int | str) -> str:
         """The address of a slot relative to a base. In the device's memory 32 lanes lie side by side."""

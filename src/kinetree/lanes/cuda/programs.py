@@ -25,14 +25,14 @@ from .transpose import by_rows
 class Launch(NamedTuple):
     """How a kernel is launched: threads of a block and of a lane, and the shared memory of a block.
 
-    All threads of a block leave a multiprocessor together. A large batch, a crowd, may have larger blocks than a small
+    All threads of a block leave a multiprocessor together. A large batch may have larger blocks than a small
     one, which must reach all multiprocessors.
     """
 
     block: int
     shared_of_column: int = 0  # bytes of shared memory for each column of inputs and outputs
     threads: int = 1  # to a lane
-    crowd: int = 0  # threads of a block in a large batch; 0: as in a small one
+    large_block: int = 0  # threads of a block in a large batch; 0: as in a small one
 
 
 def _handler(program: Program, launch: Launch, function: int) -> Text:
@@ -55,9 +55,9 @@ def _handler(program: Program, launch: Launch, function: int) -> Text:
     shared = to.op(f"mul i64 {columns}, {launch.shared_of_column}")
     threads = to.op(f"mul i64 {lanes}, {launch.threads}")
     block: int | str = launch.block
-    if launch.crowd:
+    if launch.large_block:
         many = to.op(f"icmp uge i64 {threads}, {tuning.GPU_CROWD_THREADS}")
-        block = to.op(f"select i1 {many}, i64 {launch.crowd}, i64 {launch.block}")
+        block = to.op(f"select i1 {many}, i64 {launch.large_block}, i64 {launch.block}")
     launch_values(to, values, threads, function, block, to.op(f"trunc i64 {shared} to i32"))
     return to
 
@@ -80,8 +80,8 @@ def program_kernel(
     """
     if program.straight is not None and not program.even:
         assembly = sequence_ptx(program, slots, dtype, chip(), near)
-        threads, crowd = threads_of_lane(assembly), tuning.GPU_BLOCK_THREADS
-        return ProgramKernel(assembly, Launch(tuning.GPU_SEQUENCE_THREADS, threads=threads, crowd=crowd))
+        threads, large_block = threads_of_lane(assembly), tuning.GPU_BLOCK_THREADS
+        return ProgramKernel(assembly, Launch(tuning.GPU_SEQUENCE_THREADS, threads=threads, large_block=large_block))
     reach, room = reach_of(program, widths, dtype.itemsize), local_slots(slots, dtype)
     launch = Launch(tuning.GPU_BLOCK_THREADS if program.simple else tuning.GPU_REPEAT_THREADS)
     if reach is Access.TILE:

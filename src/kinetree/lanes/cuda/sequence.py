@@ -36,7 +36,7 @@ class SequenceKernel(RunWriter):
             own = to.op(f"and i64 {self.lane}, {WARP - 1}")
             others = to.op(f"sub i64 {self.lane}, {own}")
             first = to.op(f"add i64 {to.op(f'mul i64 {others}, %room')}, {to.op(f'sub i64 {own}, {near * WARP}')}")
-            self.attic = to.op(f"getelementptr {to.scalar}, {GLOBAL} %scratch, i64 {first}")
+            self.cold_slots = to.op(f"getelementptr {to.scalar}, {GLOBAL} %scratch, i64 {first}")
         to.branch(to.op(f"icmp slt i64 {self.lane}, %lanes"), "before0", "done")
         to.label("before0")
         self._write(sequenced.parts)

@@ -59,7 +59,7 @@ def _target(walk: Walk, dtype: str) -> str | None:
     return plain_target(walk.name, walk, kind, lambda: gpu_text(walk, kind), launch)
 
 
-def take_native_walk(walk: Walk, shape: WalkSize, arrays: Any, held: Resident | None = None) -> list | None:
+def take_native_walk(walk: Walk, shape: WalkSize, arrays: Any, resident: Resident | None = None) -> list | None:
     """Results on traced arrays, or None if there is no native body."""
     name = _target(walk, np.dtype(arrays[0].dtype).name)
-    return None if name is None else ffi_call(name, walk, shape, arrays, held)
+    return None if name is None else ffi_call(name, walk, shape, arrays, resident)

@@ -61,7 +61,7 @@ class Sequenced:
     near: int | None = None  # slots in local memory; those after them lie in the device's memory. None: all are local
 
     @property
-    def has_attic(self) -> bool:
+    def has_cold_slots(self) -> bool:
         """True if some slots lie in the device's memory."""
         return self.near is not None
 

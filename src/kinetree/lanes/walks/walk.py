@@ -89,9 +89,9 @@ class WalkSize:
     rows: int = 0
 
 
-def by_xla(*arrays: Any, walk: Walk, shape: WalkSize, held: Resident | None = None) -> list:
+def by_xla(*arrays: Any, walk: Walk, shape: WalkSize, resident: Resident | None = None) -> list:
     """The body for any platform. Arrays: states, sources, rows of the cells, streams, gathered."""
-    arrays = _shown(walk, arrays, held)
+    arrays = _shown(walk, arrays, resident)
     states, sources, index, streams, gathered = split(walk, arrays)
     if walk.sources:
         present = [s >= 0 for s in sources]
@@ -137,37 +137,37 @@ def first_stream(walk: Walk) -> int:
     return walk.state.num_leaves + walk.sources + 1
 
 
-def _shown(walk: Walk, arrays: Any, held: Resident | None) -> Any:
+def _shown(walk: Walk, arrays: Any, resident: Resident | None) -> Any:
     """The arrays, with the resident one in its place."""
     at = first_stream(walk)
-    return arrays if held is None else (*arrays[:at], jnp.asarray(held.array), *arrays[at + 1 :])
+    return arrays if resident is None else (*arrays[:at], jnp.asarray(resident.array), *arrays[at + 1 :])
 
 
-def _abstract(*arrays: Any, walk: Walk, shape: WalkSize, held: Resident | None) -> list:
+def _abstract(*arrays: Any, walk: Walk, shape: WalkSize, resident: Resident | None) -> list:
     return [ShapedArray(s, arrays[0].dtype) for s in shapes(walk, shape)]
 
 
-def ffi_call(name: str, walk: Walk, shape: WalkSize, arrays: Any, held: Resident | None, grain: int = 1) -> list:
+def ffi_call(name: str, walk: Walk, shape: WalkSize, arrays: Any, resident: Resident | None, grain: int = 1) -> list:
     """Call an FFI target with the arrays. `grain`, the lanes that a thread takes at a time, is for CPUs."""
-    address = 0 if held is None else held.array.unsafe_buffer_pointer()
+    address = 0 if resident is None else resident.array.unsafe_buffer_pointer()
     wanted = tuple(jax.ShapeDtypeStruct(s, arrays[0].dtype) for s in shapes(walk, shape))
     counts = {"a_grain": grain, "b_lanes": shape.lanes, "c_turns": shape.turns, "d_held": address}
     return list(jax.ffi.ffi_call(name, wanted)(*arrays, **{key: np.int64(n) for key, n in counts.items()}))
 
 
-def _natively(target: Target, *arrays: Any, walk: Walk, shape: WalkSize, held: Resident | None) -> list | None:
-    return target.walk(walk, shape, arrays, held)
+def _natively(target: Target, *arrays: Any, walk: Walk, shape: WalkSize, resident: Resident | None) -> list | None:
+    return target.walk(walk, shape, arrays, resident)
 
 
 def _prepared(ctx: Any, body: Callable) -> Callable:
     """A body that keeps its resident array alive as long as the program. Exported programs contain its numbers."""
 
-    def run(*arrays: Any, walk: Walk, shape: WalkSize, held: Resident | None) -> list:
-        if held is not None and (ctx.module_context.lowering_parameters.for_export or not held.is_on(ctx)):
-            arrays, held = _shown(walk, arrays, held), None
-        if held is not None:
-            ctx.module_context.add_keepalive(held)
-        return body(*arrays, walk=walk, shape=shape, held=held)
+    def run(*arrays: Any, walk: Walk, shape: WalkSize, resident: Resident | None) -> list:
+        if resident is not None and (ctx.module_context.lowering_parameters.for_export or not resident.is_on(ctx)):
+            arrays, resident = _shown(walk, arrays, resident), None
+        if resident is not None:
+            ctx.module_context.add_keepalive(resident)
+        return body(*arrays, walk=walk, shape=shape, resident=resident)
 
     return run
 
@@ -187,12 +187,12 @@ def take_walk(
     `index`, (turns, lanes) of int32, has the row of each cell, −1 for none. Each of the `sources`, (lanes,), has the
     entry of the given states where a lane starts, −1 for none.
     """
-    held = streams[0] if streams and isinstance(streams[0], Resident) else None
-    if held is not None:  # leave a place for the resident array
-        streams = (jnp.zeros((1, 1, 1), held.dtype), *streams[1:])
+    resident = streams[0] if streams and isinstance(streams[0], Resident) else None
+    if resident is not None:  # leave a place for the resident array
+        streams = (jnp.zeros((1, 1, 1), resident.dtype), *streams[1:])
     arrays = [*leaves(start), *sources, index, *streams, *leaves(gathered)]
     shape = WalkSize(index.shape[0], index.shape[1], rows if walk.scattered else 0)
-    out = WALK.bind(*arrays, walk=walk, shape=shape, held=held)
+    out = WALK.bind(*arrays, walk=walk, shape=shape, resident=resident)
     n = walk.state.num_leaves
     final, results = jax.tree.unflatten(walk.state, out[:n]), out[n:]
     if walk.scattered:

@@ -73,10 +73,10 @@ class _Balance(NamedTuple):
 
 def _names(v: StepVariant) -> _Balance:
     rigid, last = v.features.linking.rigid, v.finishes
-    inputs = {"alpha": last, "held": rigid, "slack": rigid and last, "motions": searched(v.features)}
+    inputs = {"alpha": last, "multipliers": rigid, "slack": rigid and last, "motions": searched(v.features)}
     outputs = {"left": True, "later": last, "gap": rigid, "gap_later": rigid and last, "act": v.stateful}
-    added, told = (tuple(name for name, there in x.items() if there) for x in (inputs, outputs))
-    return _Balance((*v.inputs, *added), told)
+    added, results = (tuple(name for name, there in x.items() if there) for x in (inputs, outputs))
+    return _Balance((*v.inputs, *added), results)
 
 
 def _balance(v: StepVariant) -> Native:
@@ -89,10 +89,10 @@ def _balance(v: StepVariant) -> Native:
     inputs, put = names.inputs.index, names.outputs.index
     every = [*kinds_of(f), *(k for k, _ in between_of(f))]
     known = [copy_rows(inputs("alpha"), "alpha")] if v.finishes else []
-    told = inputs("motions") if "motions" in names.inputs else None
+    recalled = inputs("motions") if "motions" in names.inputs else None
     rigid = f.linking.rigid
-    held = [loop_changes.take_rows(inputs("held"), "force")] if rigid else []
-    parts: list[Part | Again] = [*copy_inputs(v), *known, *forces(v, told), *held, *pull_all(every, f)]
+    multipliers = [loop_changes.take_rows(inputs("multipliers"), "force")] if rigid else []
+    parts: list[Part | Again] = [*copy_inputs(v), *known, *forces(v, recalled), *multipliers, *pull_all(every, f)]
     parts += [*left_over(put("left"), f.linking), *(loop_changes.left_open(f.linking, put("gap")) if rigid else [])]
     if v.finishes:
         parts += [loop_changes.take_rows(inputs("slack"), "force")] if rigid else []
@@ -185,11 +185,11 @@ def slopes_of(v: StepVariant, model: Model, plan: StepPlan, dtype: Any, h: Any) 
     return Slopes(**made)
 
 
-class Told(NamedTuple):
+class StepFacts(NamedTuple):
     """What is known of a step beside the state after it."""
 
     alpha: Any = None  # the acceleration of the integrator, if it is another one
-    held: Any = None  # forces of rigid loops
+    multipliers: Any = None  # forces of rigid loops
     slack: Any = None  # these minus those for alpha
     closed: ClosedEnd | None = None  # the end of the step that closes loops
 
@@ -212,16 +212,18 @@ def known_closing(
     return closed_values(v, plan, there(known.closing), end[:, : widths[0]], end[:, widths[0] : sum(widths[:2])])
 
 
-def moved_step(v: StepVariant, plan: StepPlan, known: Slopes, given: dict[str, Any], qdd: Any, told: Told) -> dict:
+def moved_step(
+    v: StepVariant, plan: StepPlan, known: Slopes, given: dict[str, Any], qdd: Any, facts: StepFacts
+) -> dict:
     """What has the derivatives of the state after a step, by inputs and by the model's numbers; not its values.
 
     Arguments:
         v, plan, known: the programs.
         given: inputs of the step by their names, but the warm start.
-        qdd, told: accelerations of the step, and what else is known of it.
+        qdd, facts: accelerations of the step, and what else is known of it.
     """
     n, rows, linking, (inputs, outputs) = plan.n, rows_width(plan), v.features.linking, _names(v)
-    own = given | {"warm_start": qdd, "alpha": told.alpha, "held": told.held, "slack": told.slack}
+    own = given | {"warm_start": qdd, "alpha": facts.alpha, "multipliers": facts.multipliers, "slack": facts.slack}
     if searched(v.features):
         own["motions"] = motions_of(v.features, plan, known.motions, given["q"])
     sizes = {"left": n, "later": n, "gap": rows, "gap_later": rows, "act": plan.na}
@@ -235,7 +237,7 @@ def moved_step(v: StepVariant, plan: StepPlan, known: Slopes, given: dict[str, A
         fixed = tuple(own[name] for name in v.inputs if name != "f_ext")
         loads = _bound("loaded", v, plan, known, n).linear, _bound("back", v, plan, known, n, n, *more).linear
         later = (found["later"], -moved, *((found["gap_later"],) if linking.rigid else ()))
-        own["alpha"] = told.alpha - moved - run_change(*loads, fixed, later)[0]
+        own["alpha"] = facts.alpha - moved - run_change(*loads, fixed, later)[0]
     own["warm_start"] = qdd - (moved if plan.coupling is None else moved[:, plan.coupling.kept_v])
     widths = _state_widths(plan)
     (end,) = _bound("end", v, plan, known, sum(widths)).slopes(*(own[name] for name in _end_inputs(v)))
@@ -243,6 +245,6 @@ def moved_step(v: StepVariant, plan: StepPlan, known: Slopes, given: dict[str, A
     after = {name: end[:, a:b] for name, a, b in zip(ENDS, (0, *ends), ends, strict=False)}
     if linking.rigid:
         after["q"], after["qd"] = closed_moves(
-            v, plan, there(known.closing), there(told.closed), after["q"], after["qd"]
+            v, plan, there(known.closing), there(facts.closed), after["q"], after["qd"]
         )
     return after | ({"act": found["act"]} if v.stateful else {})

@@ -153,12 +153,13 @@ def fetch_input(array: int, to: Any) -> Part:
 def output_state(names: tuple[str, ...], array: int = 0) -> Part:
     """Output parts of the state; "alpha" is the acceleration of the integrator, for all rows.
 
-    "held" and "before" are forces of rigid loops: for that acceleration, and for the one on which constraints act.
+    "multipliers" and "before" are forces of rigid loops: for that acceleration, and for the one that constraints act
+    on.
     """
 
     def turns(plan: Any) -> np.ndarray:
         rows = plan.row(plan.columns[1])
-        loops = {"held": "force", "before": "before"}
+        loops = {"multipliers": "force", "before": "before"}
         slots = {
             "q": plan.q + plan.columns[0],
             "qd": rows + ROW.at(0, "qd").offset,
@@ -221,20 +222,20 @@ def drive_parts(v: StepVariant) -> list[Part | Again]:
     return [*begin, *([shift_accelerations(1.0)] if turned else []), *motion, *motors]
 
 
-def forces(v: StepVariant, told: int | None = None, guesses: bool = False) -> list[Part | Again]:
+def forces(v: StepVariant, recalled: int | None = None, guesses: bool = False) -> list[Part | Again]:
     """From a state to all forces except those of constraints, and their softness.
 
-    With `told`, contacts are inputs; with `guesses`, x is only a guess.
+    With `recalled`, contacts are inputs; with `guesses`, x is only a guess.
     """
     f = v.features
     moving = [*force_parts(f), *([guess_motion()] if guesses and f.loose else [])]
     pushes = [kinematics.applied(v.inputs.index("f_ext"))] if v.external else []
     sticky = [drive for drive in v.drives if drive.on == "body"]
     if not sticky:
-        return [*drive_parts(v), *pushes, *moving, *constraint_parts(f, None, told)]
+        return [*drive_parts(v), *pushes, *moving, *constraint_parts(f, None, recalled)]
     touches = (*((False,) if f.dims else ()), *((True,) if f.coupled else ()))
     pressed = adhesion_parts(sticky, touches, v.integrator in IMPLICIT and v.loads)
-    return [*drive_parts(v), *pushes, *touching_parts(f, None, told), *pressed, *moving, *softening_parts(f)]
+    return [*drive_parts(v), *pushes, *touching_parts(f, None, recalled), *pressed, *moving, *softening_parts(f)]
 
 
 def move_followers(v: StepVariant) -> list[Part]:

@@ -20,7 +20,7 @@ from kinetree.model import Model, State
 
 from .free import free_slots
 from .plan import StepPlan
-from .slope import Slopes, Told, has_rounds, has_slopes, known_closing, moved_step, slopes_of
+from .slope import Slopes, StepFacts, has_rounds, has_slopes, known_closing, moved_step, slopes_of
 from .step import StepVariant, output_state, program_of, variant_of
 
 
@@ -113,35 +113,35 @@ class Stepper:
         plan = self.plan.with_numbers_of(model)
         return replace(self, smooth=slopes_of(self.variant, model, plan, self.constants[0].dtype, h))
 
-    def told(self, state: State, ctrl: Any, f_ext: Any) -> tuple[State, Told]:
+    def with_facts(self, state: State, ctrl: Any, f_ext: Any) -> tuple[State, StepFacts]:
         """The state after one step, and what else its derivatives need."""
         v, plan = self.variant, self.plan
         rigid = v.free is None and v.features.linking.rigid
-        names = ("alpha",) * v.finishes + ("held",) * rigid + ("before",) * (rigid and v.finishes)
+        names = ("alpha",) * v.finishes + ("multipliers",) * rigid + ("before",) * (rigid and v.finishes)
         if v.free is not None or not names:
-            return self(state, ctrl, f_ext, 1), Told()
+            return self(state, ctrl, f_ext, 1), StepFacts()
         native = program_of(v)
         last = output_state((*v.outputs, *names)).table(plan)  # the same program puts out more
         inputs, constants = self.inputs(state, ctrl, f_ext), self.constants_for(1, state.q.dtype)
-        sizes = {"alpha": plan.n, "held": rows_width(plan), "before": rows_width(plan)}
+        sizes = {"alpha": plan.n, "multipliers": rows_width(plan), "before": rows_width(plan)}
         ends = self.width + np.cumsum([0, *(sizes[name] for name in names)])
         (whole,) = run(native.program, self.slots, (int(ends[-1]),), (*self.tables[:-1], last), constants, inputs)
         more = {name: whole[:, a:b] for name, a, b in zip(names, ends, ends[1:], strict=False)}
         after, alpha = self.split(whole, state), more.get("alpha")
         if not rigid:
-            return after, Told(alpha)
-        held = more["held"]
-        before = more["before"] if v.finishes and has_rounds(v) else held
+            return after, StepFacts(alpha)
+        multipliers = more["multipliers"]
+        before = more["before"] if v.finishes and has_rounds(v) else multipliers
         assert isinstance(self.smooth, Slopes)
         given = dict(zip(v.inputs, inputs, strict=True))
         closed = known_closing(v, plan, self.smooth, given, after.warm_start, alpha)
-        return after, Told(alpha, before, before - held, closed)
+        return after, StepFacts(alpha, before, before - multipliers, closed)
 
-    def at_solution(self, state: State, ctrl: Any, f_ext: Any, solution: Any, told: Told) -> State:
+    def at_solution(self, state: State, ctrl: Any, f_ext: Any, solution: Any, facts: StepFacts) -> State:
         """What has the derivatives of the state after one step, where accelerations are known; not its values."""
         if isinstance(self.smooth, Slopes):
             names = dict(zip(self.variant.inputs, self.inputs(state, ctrl, f_ext), strict=True))
-            found = moved_step(self.variant, self.plan, self.smooth, names, solution, told)
+            found = moved_step(self.variant, self.plan, self.smooth, names, solution, facts)
             return state.after(found | {"time": found["time"][:, 0]})
         constants = np.ones((1, 1), state.q.dtype), *self.smooth[1:]
         bound = BoundNative(program_of(self.variant, True), self.plan, constants, (self.width,))
