@@ -28,7 +28,7 @@ def in_numpy(model: Model) -> Model:
 
 
 def binding_parts(model: Model) -> dict[str, Any]:
-    """The parts of a model whose numbers native programs must know."""
+    """The parts of a model whose numbers native programs must know. Plans keep them."""
     world = model.world
     if world is None:
         return {}

@@ -149,7 +149,8 @@ class Loop:
         taken = (*self.reads, *self.writes, *self.adds, *self.inputs)
         if taken or not self.outputs or self.constants.num_leaves or self.when is not None:
             return False
-        return not any(self.step(jax.tree.unflatten(self.constants, ()), (), ())[2])
+        with jax.ensure_compile_time_eval():  # zeros of JAX are known numbers, too, where a program is being traced
+            return not any(self.step(jax.tree.unflatten(self.constants, ()), (), ())[2])
 
     @property
     def every_place(self) -> tuple[Slots | Lane, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 
 from kinetree.constrain.choose import DTYPES, way_of
-from kinetree.constrain.native import Solver, solver_of
+from kinetree.constrain.native import Plan, Solver, solver_of
 from kinetree.constrain.native.binding import constants_of, written_for
 from kinetree.constrain.native.features import other_solimp
 from kinetree.constrain.native.programs import program_of as program_of_solver
@@ -21,6 +21,7 @@ from kinetree.model import Model
 from kinetree.model.arguments import is_traced
 
 from .choose import BOUND, BoundPrograms, bound_to, way_of_step
+from .plan import StepPlan
 from .step import program_of, variant_of
 from .stepper import Stepper, sizes_of
 
@@ -49,7 +50,7 @@ def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external:
         return _bound_in_trace(model, integrator, dtype, h, external)
     if np.dtype(dtype).name not in DTYPES or not _same(model, h):
         return NOTHING_BOUND
-    step = float(np.ravel(h)[0])
+    step, apart = float(np.ravel(h)[0]), _differ_in_plans(model)
 
     def make() -> BoundPrograms:
         plan = way_of_step(typical, integrator).plan
@@ -58,9 +59,10 @@ def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external:
             native = program_of(variant)
 
             def whole(own: Model) -> tuple:
-                return constants_of(native, own, plan.with_numbers_of(own), dtype, step)
+                mine = StepPlan(own, integrator, plan) if apart else plan.with_numbers_of(own)
+                return constants_of(native, own, mine, dtype, step)
 
-            constants = _stacked(model, whole)
+            constants = _stacked(model, whole, apart)
             own = written_for(native, typical, plan, sizes_of(variant, plan), (None, *_shared(constants)[1:]))
             return BoundPrograms(Stepper(constants, variant, plan, own=own), None)
         solves = way_of(typical).plan
@@ -69,9 +71,10 @@ def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external:
         solver = solver_of(typical, solves, dtype, step, external=external, warm=True)
 
         def parts(own: Model) -> tuple:
-            return constants_of(program_of_solver(solver.variant), own, solves.with_numbers_of(own), dtype, step)
+            mine = Plan(own, solves.has) if apart else solves.with_numbers_of(own)
+            return constants_of(program_of_solver(solver.variant), own, mine, dtype, step)
 
-        return BoundPrograms(None, Solver(_stacked(model, parts), solver.variant, solves))
+        return BoundPrograms(None, Solver(_stacked(model, parts, apart), solver.variant, solves))
 
     return _bound.get(model, (integrator, np.dtype(dtype).name, step, external), make)
 
@@ -88,8 +91,17 @@ def _bound_in_trace(model: Model, integrator: str, dtype: Any, h: Any, external:
     return one(model, h)
 
 
-def _stacked(model: Model, constants: Callable[[Model], tuple]) -> tuple:
-    """The constants of all worlds, with the first axes of the models; without them where all worlds have the same."""
+def _differ_in_plans(model: Model) -> bool:
+    """True if worlds differ in numbers that are kept in plans."""
+    parts = binding_parts(jax.tree.map(partial(_flat, model), model))
+    return not all(map(_equal, jax.tree.leaves(parts)))
+
+
+def _stacked(model: Model, constants: Callable[[Model], tuple], apart: bool) -> tuple:
+    """The constants of all worlds, with the first axes of the models; without them where all worlds have the same.
+
+    `apart`: worlds differ in numbers that XLA can not trace.
+    """
     rows, form = jax.tree.flatten(jax.tree.map(partial(_flat, model), model))
     same = [bool(_equal(x)) for x in rows]
 
@@ -101,7 +113,7 @@ def _stacked(model: Model, constants: Callable[[Model], tuple]) -> tuple:
 
     moving = [x for x, k in zip(rows, same, strict=True) if not k]
     count = math.prod(model.batch)
-    if count > WORLDS_ONE_BY_ONE and all(jax.tree.leaves(binding_parts(jax.tree.unflatten(form, same)))):
+    if count > WORLDS_ONE_BY_ONE and not apart:
         with _on_cpu(), jax.enable_x64(True), jax.ensure_compile_time_eval():
             whole = list(map(np.asarray, jax.jit(jax.vmap(one))(moving)))
     else:
