@@ -13,6 +13,7 @@ from kinetree.constrain.choose import solver_for, way_of
 from kinetree.constrain.native.binding import tables_of
 from kinetree.constrain.native.programs import program_of
 from kinetree.lanes.program.straight import slot_numbers
+from tests.slopes import slopes_agree
 
 from ..dynamics.closed import FOUR_BAR_GUESS, four_bar, grown, leg, stewart_platform
 
@@ -86,13 +87,7 @@ def test_derivatives_are_native(monkeypatch):
         plain = kt.forward_dynamics(moved, q + x[:3], qd + x[3:6], x[6:9])
         return jnp.concatenate([plain - 2 * solved.qdd, solved.tau_constraint, solved.loop_forces.ravel()])
 
-    x, h = jnp.zeros(12).at[6:9].set(0.3), 1e-5
-    value, slope = jax.jit(found), np.asarray(jax.jit(jax.jacrev(found))(x))
-    for way in np.random.default_rng(0).standard_normal((3, 12)):
-        differences = (value(x + h * way) - value(x - h * way)) / (2 * h)
-        np.testing.assert_allclose(slope @ way, differences, atol=1e-8 * np.abs(differences).max())
-        forward = jax.jvp(found, (x,), (jnp.asarray(way),))[1]
-        np.testing.assert_allclose(forward, slope @ way, atol=1e-12 * np.abs(differences).max())
+    slopes_agree(found, jnp.zeros(12).at[6:9].set(0.3), 1e-8, 1e-12)
 
 
 def test_programs_read_what_they_wrote():

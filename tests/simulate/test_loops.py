@@ -11,6 +11,7 @@ import kinetree as kt
 from kinetree.simulate.native import slope
 from kinetree.simulate.native.plan import StepPlan
 from kinetree.simulate.native.step import variant_of
+from tests.slopes import slopes_agree
 
 from ..constrain.test_rigid_loops import soft_and_rigid
 from ..dynamics.closed import FOUR_BAR_GUESS, four_bar
@@ -72,13 +73,7 @@ def gradients(model: kt.Model, q: np.ndarray, qd: np.ndarray, integrator: str, s
         return jnp.concatenate([100 * after.q, after.qd])
 
     with jax.enable_x64(True):
-        x, h = jnp.zeros(10), 1e-5
-        value, slope = jax.jit(end), np.asarray(jax.jit(jax.jacrev(end))(x))
-        for way in np.random.default_rng(0).standard_normal((3, 10)):
-            differences = (value(x + h * way) - value(x - h * way)) / (2 * h)
-            np.testing.assert_allclose(slope @ way, differences, atol=1e-7 * np.abs(differences).max())
-            forward = jax.jvp(end, (x,), (jnp.asarray(way),))[1]
-            np.testing.assert_allclose(forward, slope @ way, atol=1e-11 * np.abs(differences).max())
+        slopes_agree(end, jnp.zeros(10), 1e-7, 1e-11)
 
 
 @pytest.mark.usefixtures("no_xla")
