@@ -187,11 +187,8 @@ def stepper_of(
         smooth = constants_of(program_of(variant, True), model, plan, dtype, h)
     elif has_slopes(variant):
         smooth = slopes_of(variant, model, plan, dtype, h)
-    sizes, traced, known = (
-        sizes_of(variant, plan),
-        any(isinstance(x, Tracer) for x in constants),
-        (None, *constants[1:]),
-    )
+    sizes, known = sizes_of(variant, plan), (None, *constants[1:])
+    traced = any(isinstance(x, Tracer) for x in constants)
     if native.program.even:
         own = None if traced else written_out(native.program, tables_of(native, plan), sizes, known)
     else:

@@ -50,10 +50,10 @@ def bound_to_worlds(model: Model, integrator: str, dtype: Any, h: Any, external:
         return _bound_in_trace(model, integrator, dtype, h, external)
     if np.dtype(dtype).name not in DTYPES or not _same(model, h):
         return NOTHING_BOUND
-    step, apart = float(np.ravel(h)[0]), _differ_in_plans(model)
+    step = float(np.ravel(h)[0])
 
     def make() -> BoundPrograms:
-        plan = way_of_step(typical, integrator).plan
+        plan, apart = way_of_step(typical, integrator).plan, _differ_in_plans(model)
         if plan is not None:
             variant = variant_of(typical, plan, integrator, external, firm=False)
             native = program_of(variant)
